@@ -5,7 +5,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::{self, BufRead, BufWriter, ErrorKind, Read, Write};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -24,12 +24,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
+use super::guard::Guard;
 use super::listener;
 use super::parts::{CONTROL_TIMEOUT, MonitoredParts};
+use crate::clients::Client;
 use crate::pace::Lanes;
+use crate::policy::profile::Profile;
 use crate::runtime::files;
 use crate::store::disk::{Each, Offline, OpenError, Stats};
-use crate::store::{Report, Store};
+use crate::store::{Report, Store, Undecided};
 use crate::types::origin::{Origin, split_url};
 
 /// What can be asked.
@@ -39,6 +42,8 @@ pub enum Question {
     Store(StoreQuestion),
     /// To read the settings again. One item: what came of it.
     Reload,
+    /// To let a browser see the console. One item: the link that does, once; none, where there is no console.
+    Console,
 }
 
 /// Where what came of a reload is to be told; sent to the thread that reloads, it asks for one.
@@ -167,19 +172,45 @@ pub struct Running {
     pub store: Arc<Store>,
     pub lanes: Arc<Lanes>,
     reloads: mpsc::Sender<ReloadReply>,
+    console: Option<Arc<Guard>>,
 }
 
 impl Running {
+    /// Of these parts. It has not the rest of them: a conversation may outlive that.
+    pub fn new(parts: &MonitoredParts, reloads: mpsc::Sender<ReloadReply>) -> Self {
+        let (store, lanes) = (Arc::clone(&parts.store), Arc::clone(parts.egress.lanes()));
+        Self { store, lanes, reloads, console: None }
+    }
+
+    /// Fetches a robots.txt, whatever was known of it. It is asked on a thread that may wait.
+    ///
+    /// # Errors
+    ///
+    /// Why it is undecided after that.
+    pub fn fetch(&self, origin: &Origin) -> Result<(), Undecided> {
+        let client = Client::at(Ipv4Addr::LOCALHOST.into());
+        let profile = Arc::new(Profile::default());
+        Handle::current().block_on(async {
+            self.store.forget(origin).await;
+            self.store.lookup(origin, &profile, None, &client).await.map(drop)
+        })
+    }
+
     fn answer(&self, question: &Question, tell: Tell<'_>) -> Result<End, ControlError> {
         match question {
             Question::Store(question) => return answer_question(question, self, tell),
             Question::Reload => item(self.reload().ok_or(ControlError::Stopping)?, tell)?,
+            Question::Console => {
+                if let Some(guard) = &self.console {
+                    item(guard.link(), tell)?;
+                }
+            }
         }
         Ok(End::default())
     }
 
     /// Waits until the settings have been read; `None`: they are not any more.
-    fn reload(&self) -> Option<Value> {
+    pub fn reload(&self) -> Option<Value> {
         let (reply, report) = oneshot::channel();
         self.reloads.blocking_send(reply).ok()?;
         report.blocking_recv().ok()
@@ -316,6 +347,7 @@ impl Drop for Socket {
 pub(crate) async fn serve_control(
     socket: Socket,
     parts: Arc<MonitoredParts>,
+    console: Option<Arc<Guard>>,
     tasks: TaskTracker,
     stop: CancellationToken,
 ) {
@@ -329,10 +361,8 @@ pub(crate) async fn serve_control(
         Ok((listener.accept().await?.0, place))
     };
     let converse = |(stream, place)| {
-        // Not the rest of what is parts: a conversation may outlive it.
-        let lanes = Arc::clone(parts.egress.lanes());
-        let store = Arc::clone(&parts.store);
-        let running = Running { store, lanes, reloads: socket.reloads.clone() };
+        let running =
+            Running { console: console.clone(), ..Running::new(&parts, socket.reloads.clone()) };
         let stop = stop.clone();
         tasks.spawn(async move {
             if let Err(error) = converse(stream, running, stop).await {

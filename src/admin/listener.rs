@@ -1,18 +1,15 @@
-//! The listener: one request a connection, so that one deadline bounds everything about it. No
-//! connection keeps another from being answered.
+//! The listener: one request a connection, bounded in connections, heads and time. No connection keeps another from
+//! being answered.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::time::Duration;
 
-use http::Request;
-use http::header::DATE;
-use hyper::body::Incoming;
+use axum::Router;
 use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
@@ -20,9 +17,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
-use super::parts::{ADMIN_DEADLINE, MonitoredParts};
-use super::routes;
-use crate::runtime::clock;
 use crate::runtime::listener::{self, ACCEPT_RETRY_INTERVAL};
 
 /// Connections to the admin listener at one time; one more is served, and the oldest is closed for
@@ -31,6 +25,12 @@ const ADMIN_CONNECTIONS_MAX: usize = 64;
 
 /// Bytes of the head of a request to the admin listener: the least that the engine takes.
 const ADMIN_HEAD_BYTES_MAX: usize = 8 << 10;
+
+/// How long the head of a request may take.
+const ADMIN_HEAD_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How long a response may take: a log may have to be read for it. A page that is added to is opened again then.
+const ADMIN_CONNECTION_TIME_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// A socket that is bound, but not served yet; one that this process has bound takes no connections
 /// before. Port 0 has become a number.
@@ -68,7 +68,7 @@ impl Listener {
     }
 
     /// Begins to listen.
-    pub(super) fn listen(&mut self) -> io::Result<()> {
+    pub fn listen(&mut self) -> io::Result<()> {
         if !self.is_listening {
             let in_use = |source: io::Error| {
                 io::Error::new(source.kind(), BindError { address: self.address, source })
@@ -85,42 +85,34 @@ impl Listener {
     }
 }
 
-/// Accepts until shutdown; the connections are tasks of `tasks`.
-pub(super) async fn serve(
-    listener: Listener,
-    parts: Arc<MonitoredParts>,
-    tasks: TaskTracker,
-    stop: CancellationToken,
-) {
-    let listener = match tokio::net::TcpListener::from_std(listener.socket) {
-        Ok(listener) => listener,
-        Err(error) => return warn!("the admin listener cannot be served: {error}"),
-    };
-    let accept = || async { listener.accept().await.map(|(stream, _)| stream) };
-    let mut connections = Newest::default();
-    let converse = |stream| {
-        let parts = Arc::clone(&parts);
-        let connection = tasks.spawn(async move {
-            let _ = timeout(ADMIN_DEADLINE, converse(stream, parts)).await;
-        });
-        connections.admit(connection.abort_handle(), ADMIN_CONNECTIONS_MAX);
-    };
-    accept_each("the admin listener", &stop, accept, converse).await;
+impl Listener {
+    /// Answers by `pages` until shutdown; the connections are tasks of `tasks`.
+    pub async fn serve(self, pages: Router, tasks: TaskTracker, stop: CancellationToken) {
+        let listener = match tokio::net::TcpListener::from_std(self.socket) {
+            Ok(listener) => listener,
+            Err(error) => return warn!("the admin listener cannot be served: {error}"),
+        };
+        let accept = || async { listener.accept().await.map(|(stream, _)| stream) };
+        let mut connections = Newest::default();
+        let converse = |stream| {
+            let pages = pages.clone();
+            let connection = tasks.spawn(async move {
+                let _ = timeout(ADMIN_CONNECTION_TIME_MAX, converse(stream, pages)).await;
+            });
+            connections.admit(connection.abort_handle(), ADMIN_CONNECTIONS_MAX);
+        };
+        accept_each("the admin listener", &stop, accept, converse).await;
+    }
 }
 
-async fn converse(stream: TcpStream, parts: Arc<MonitoredParts>) {
-    let service = service_fn(move |request: Request<Incoming>| {
-        let mut answer = routes::answer(&request, &parts);
-        answer.headers_mut().insert(DATE, clock::http_date());
-        async move { Ok::<_, Infallible>(answer) }
-    });
+async fn converse(stream: TcpStream, pages: Router) {
     // An error here is not logged: the client has its response, or has left.
     let _ = http1::Builder::new()
         .keep_alive(false)
-        .auto_date_header(false)
-        .header_read_timeout(None)
+        .timer(TokioTimer::new())
+        .header_read_timeout(ADMIN_HEAD_TIME_MAX)
         .max_buf_size(ADMIN_HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(pages))
         .await;
 }
 
@@ -146,9 +138,8 @@ pub(super) async fn accept_each<T, F: Future<Output = io::Result<T>>>(
     }
 }
 
-/// The connections of a listener on which new ones never wait: beyond a maximum, the oldest is closed.
-/// A connection serves one request, which takes moments, so the oldest sends none, or does not read its
-/// response.
+/// The connections of a listener on which new ones never wait, so that a probe is always answered: beyond a maximum, the
+/// oldest is closed. Of a browser or a scraper it is one that it opens again.
 #[derive(Debug, Default)]
 pub(super) struct Newest {
     /// In the order in which they came.

@@ -4,6 +4,7 @@
 //! It runs on a thread of its own, so that a busy proxy still answers here.
 
 pub mod control;
+pub mod guard;
 mod listener;
 mod metrics;
 pub mod parts;
@@ -18,16 +19,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info};
 
 pub use control::RunFile;
+use guard::Guard;
 pub use listener::{BindError, Listener};
 use parts::ADMIN_DEADLINE;
 pub use parts::{MonitoredParts, Reloads};
-pub use token::{Secret, Token, TokenError, read as read_token};
+pub use readiness::{Check, Status};
+pub use token::{OPERATOR_TOKEN, Secret, Token, TokenError, VIEWER_TOKEN, read as read_token};
 
 /// The running thread. Dropped, it lets the answers under way end, and ends.
 #[derive(Debug)]
@@ -38,33 +45,43 @@ pub struct Admin {
     thread: Option<JoinHandle<()>>,
 }
 
+/// The pages of the console, made by who knows what they show.
+#[derive(Debug)]
+pub struct ConsolePages {
+    pub router: Router,
+    /// Who may see them.
+    pub guard: Arc<Guard>,
+}
+
 impl Admin {
-    /// Starts to answer on `listener` and on `socket`, where there is one.
+    /// Starts to answer on `listener`, with the pages of `console` where there is one, and on `socket`.
     pub fn start(
         mut listener: Option<Listener>,
         socket: Option<control::Socket>,
-        parts: MonitoredParts,
+        parts: Arc<MonitoredParts>,
+        console: Option<ConsolePages>,
     ) -> io::Result<Self> {
         listener.as_mut().map_or(Ok(()), Listener::listen)?;
-        let (stop, parts) = (CancellationToken::new(), Arc::new(parts));
+        let stop = CancellationToken::new();
         let address = listener.as_ref().map(Listener::address);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stopped, asked) = (stop.clone(), Arc::clone(&parts));
+        let (pages, guard) =
+            console.map_or_else(Default::default, |console| (console.router, Some(console.guard)));
         let thread = std::thread::Builder::new().name("admin".into()).spawn(move || {
             runtime.block_on(async {
                 let tasks = TaskTracker::new();
                 if let Some(listener) = listener {
-                    tasks.spawn(listener::serve(
-                        listener,
-                        Arc::clone(&asked),
-                        tasks.clone(),
-                        stopped.clone(),
-                    ));
+                    let guard = guard.clone();
+                    let guard = guard.unwrap_or_else(|| Guard::new(listener.address()).into());
+                    let pages = with_routes(pages, Arc::clone(&asked), guard);
+                    tasks.spawn(listener.serve(pages, tasks.clone(), stopped.clone()));
                 }
                 if let Some(socket) = socket {
                     tasks.spawn(control::serve_control(
                         socket,
                         asked,
+                        guard,
                         tasks.clone(),
                         stopped.clone(),
                     ));
@@ -91,6 +108,21 @@ impl Admin {
     pub fn note_draining(&self) {
         self.parts.draining.store(true, Ordering::Relaxed);
     }
+}
+
+/// The pages, and what else the listener answers.
+fn with_routes(pages: Router, parts: Arc<MonitoredParts>, guard: Arc<Guard>) -> Router {
+    let own = Arc::clone(&parts);
+    let pages = pages.fallback(move |request: Request| {
+        let answer = routes::answer(&request, &parts, &guard).map(Body::new);
+        async move { answer }
+    });
+    pages.layer(from_fn(move |request: Request, next: Next| {
+        let is_looping = own.via.is_looping(request.headers());
+        async move {
+            if is_looping { routes::looping().map(Body::new) } else { next.run(request).await }
+        }
+    }))
 }
 
 impl Drop for Admin {

@@ -87,7 +87,7 @@ impl Reloads {
         self.state().failures
     }
 
-    pub(super) fn last_success(&self) -> Option<Timestamp> {
+    pub fn last_success(&self) -> Option<Timestamp> {
         self.state().last_success
     }
 
@@ -105,12 +105,12 @@ impl Reloads {
 
     /// Every setting, and where it came from. None of them is a secret: where one is needed, a file
     /// is named.
-    pub(super) fn in_effect(&self) -> Vec<Effective> {
+    pub fn in_effect(&self) -> Vec<Effective> {
         self.state().in_effect.clone()
     }
 
     /// Why the last attempt failed, if it did.
-    pub(super) fn failing(&self) -> Option<String> {
+    pub fn failing(&self) -> Option<String> {
         self.state().failing.clone()
     }
 

@@ -29,9 +29,10 @@ struct Readiness {
     checks: Option<Vec<Check>>,
 }
 
+/// How a part is, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Status {
+pub enum Status {
     Ready,
     /// Ready, but something is not as it should be.
     Degraded,
@@ -47,19 +48,34 @@ struct Reason {
     problem: String,
 }
 
-/// A part, and whether it is as it should be.
-#[derive(Serialize)]
-struct Check {
-    part: &'static str,
-    status: Status,
+/// A part of the proxy, and whether it is as it should be.
+#[derive(Debug, Serialize)]
+pub struct Check {
+    pub part: &'static str,
+    pub status: Status,
+    /// What is not as it should be.
+    #[serde(skip)]
+    pub problem: Option<String>,
+}
+
+impl Check {
+    /// Of each part.
+    pub fn all(parts: &MonitoredParts) -> Vec<Self> {
+        let of = |(part, worst, problem): (_, _, Option<_>)| {
+            let status = if problem.is_some() { worst } else { Status::Ready };
+            Self { part, status, problem }
+        };
+        looked_at(parts).into_iter().map(of).collect()
+    }
 }
 
 pub(super) fn answer(parts: &MonitoredParts, request: &AdminRequest<'_>) -> AdminResponse {
-    let (mut checks, mut reasons) = (Vec::new(), Vec::new());
-    for (part, worst, problem) in looked_at(parts) {
-        checks.push(Check { part, status: if problem.is_some() { worst } else { Status::Ready } });
-        reasons.extend(problem.map(|problem| Reason { part, status: worst, problem }));
-    }
+    let checks = Check::all(parts);
+    let reason = |check: &Check| {
+        let problem = check.problem.clone()?;
+        Some(Reason { part: check.part, status: check.status, problem })
+    };
+    let reasons: Vec<_> = checks.iter().filter_map(reason).collect();
     let status = checks.iter().map(|check| check.status).max().unwrap_or(Status::Ready);
     let code = match status {
         Status::Ready | Status::Degraded => StatusCode::OK,

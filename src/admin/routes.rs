@@ -3,14 +3,14 @@
 //! rebinding); those for the proxy; and those that came through it.
 
 use bytes::Bytes;
-use http::header::{ALLOW, HOST, HeaderValue, WWW_AUTHENTICATE};
-use http::{Method, Request, StatusCode, Version};
+use http::header::{ALLOW, HeaderValue, WWW_AUTHENTICATE};
+use http::{Method, Request, StatusCode};
 use serde::Serialize;
 
+use super::guard::{Guard, HostError};
 use super::parts::MonitoredParts;
 use super::response::{AdminRequest, AdminResponse, respond};
 use super::{metrics, readiness};
-use crate::types::origin::{Host, Origin, Scheme};
 
 struct Route {
     path: &'static str,
@@ -54,21 +54,18 @@ const ROUTES: [Route; 5] = [
     },
 ];
 
-/// Answers a request to the admin listener.
-pub(super) fn answer<B>(request: &Request<B>, parts: &MonitoredParts) -> AdminResponse {
-    // The proxy connects to none of its own addresses. A parent, or a load balancer before this
-    // machine, may have led it here by an address that is not its own.
-    if parts.via.is_looping(request.headers()) {
-        return text(
-            StatusCode::LOOP_DETECTED,
-            "The proxy forwards no request to its admin listener.\n",
-        );
-    }
+/// Answers a request to the admin listener that is for no page of the console.
+pub(super) fn answer<B>(
+    request: &Request<B>,
+    parts: &MonitoredParts,
+    guard: &Guard,
+) -> AdminResponse {
     let may_look = parts.token.is_in(request.headers());
     // A request with the token cannot be DNS rebinding, so any `Host` is accepted.
     if !(may_look && parts.token.is_asked())
-        && let Err((status, message)) = check_host(request)
+        && let Err(error) = guard.check_host(request)
     {
+        let (status, message) = host_message(error);
         return text(status, message);
     }
     let Some(route) = ROUTES.iter().find(|route| route.path == request.uri().path()) else {
@@ -86,32 +83,26 @@ pub(super) fn answer<B>(request: &Request<B>, parts: &MonitoredParts) -> AdminRe
     )
 }
 
-/// Accepts a `Host` that is an address or `localhost`, with nothing around it but a port: another name may be one that an attacker's
-/// DNS resolves to this machine. There is one `Host` (RFC 9112 §3.2); HTTP/1.0 has none, and
-/// browsers do not speak it. Without CORS headers no web page can read the responses.
-fn check_host<B>(request: &Request<B>) -> Result<(), (StatusCode, String)> {
-    let bad = |what| (StatusCode::BAD_REQUEST, format!("Host is {what} (RFC 9112, 3.2).\n"));
-    let mut headers = request.headers().get_all(HOST).iter();
-    let authority = match (request.uri().authority(), headers.next()) {
-        (Some(authority), _) => authority.as_str(),
-        (None, Some(field)) => field.to_str().map_err(|_| bad("malformed"))?,
-        (None, None) if request.version() < Version::HTTP_11 => return Ok(()),
-        (None, None) => return Err(bad("missing")),
-    };
-    if headers.next().is_some() {
-        return Err(bad("given twice"));
+/// What came through the proxy. It connects to none of its own addresses; a parent, or a load balancer before this
+/// machine, may have led it here by an address that is not its own.
+pub(super) fn looping() -> AdminResponse {
+    text(StatusCode::LOOP_DETECTED, "The proxy forwards no request to its admin listener.\n")
+}
+
+/// Without CORS headers no web page can read the responses.
+fn host_message(error: HostError) -> (StatusCode, String) {
+    match error {
+        HostError::Malformed(what) => {
+            (StatusCode::BAD_REQUEST, format!("Host is {what} (RFC 9112, 3.2).\n"))
+        }
+        HostError::Other(host) => {
+            let message = format!(
+                "This is courtesy's admin listener, not {host}: ask for it by its address. \
+                 The proxy is at another port (listen.proxy).\n"
+            );
+            (StatusCode::MISDIRECTED_REQUEST, message)
+        }
     }
-    let origin = Origin::from_authority(Scheme::Http, authority).map_err(|_| bad("malformed"))?;
-    let host = match origin.host() {
-        Host::V4(_) | Host::V6(_) => return Ok(()),
-        Host::Name(name) if **name == *"localhost" => return Ok(()),
-        host => host,
-    };
-    let message = format!(
-        "This is courtesy's admin listener, not {host}: ask for it by its address. \
-         The proxy is at another port (listen.proxy).\n"
-    );
-    Err((StatusCode::MISDIRECTED_REQUEST, message))
 }
 
 fn not_found() -> AdminResponse {
@@ -146,82 +137,4 @@ fn version() -> AdminResponse {
 fn json(content: &impl Serialize) -> AdminResponse {
     let json = serde_json::to_string_pretty(content).expect("plain values");
     respond(StatusCode::OK, "application/json", json + "\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn status(target: &str, version: Version, hosts: &[&str]) -> Option<u16> {
-        let mut request = Request::builder().uri(target).version(version);
-        for host in hosts {
-            request = request.header(HOST, *host);
-        }
-        check_host(&request.body(()).unwrap()).err().map(|(status, _)| status.as_u16())
-    }
-
-    #[test]
-    fn only_who_asks_for_an_address_or_localhost_is_answered() {
-        for host in ["127.0.0.1:3129", "[::1]:3129", "192.0.2.7", "localhost", "LOCALHOST:3129"] {
-            assert_eq!(status("/metrics", Version::HTTP_11, &[host]), None, "{host}");
-        }
-        for host in [
-            "evil.example",
-            "evil.example:3129",
-            "localhost.evil.example",
-            "127.0.0.1.evil.example",
-        ] {
-            assert_eq!(status("/metrics", Version::HTTP_11, &[host]), Some(421), "{host}");
-        }
-    }
-
-    /// RFC 9112 §3.2: `uri-host [ ":" port ]`, and nothing else.
-    #[test]
-    fn a_host_that_is_not_in_the_grammar_is_malformed() {
-        for host in [
-            "",
-            "[::1]x",
-            "[::1]evil.example",
-            "[::1]]",
-            "[[::1]]",
-            "[::1",
-            "::1",
-            "::1]",
-            "[127.0.0.1]",
-            "[localhost]",
-            "[evil.example]",
-            "[]",
-            "[::1%25eth0]",
-            "127.0.0.1]",
-            "a@127.0.0.1",
-            "@127.0.0.1",
-            "a:b@localhost",
-            "evil.example@[::1]:3129",
-            "127.0.0.1:x",
-            "127.0.0.1:99999",
-            "127.0.0.1:1:1",
-            "127.0.0.1/",
-            "127.0.0.1?a",
-            "127.0.0.1#a",
-            "127.0.0.1\\",
-            "127.0.0.1,evil.example",
-            "127.0.0.1 evil.example",
-            "127.0.0.01",
-            "2130706433",
-            "0x7f.1",
-            "localhost%00",
-        ] {
-            assert_eq!(status("/metrics", Version::HTTP_11, &[host]), Some(400), "{host}");
-        }
-    }
-
-    #[test]
-    fn there_is_one_host_and_an_absolute_target_goes_before_it() {
-        assert_eq!(status("/metrics", Version::HTTP_11, &[]), Some(400));
-        assert_eq!(status("/metrics", Version::HTTP_10, &[]), None);
-        assert_eq!(status("/metrics", Version::HTTP_11, &["127.0.0.1", "127.0.0.1"]), Some(400));
-        assert_eq!(status("/metrics", Version::HTTP_11, &["a b"]), Some(400));
-        assert_eq!(status("http://evil.example/", Version::HTTP_11, &["127.0.0.1"]), Some(421));
-    }
 }

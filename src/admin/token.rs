@@ -21,8 +21,11 @@ pub struct Token(ArcSwapOption<Secret>);
 /// A token that was read, as it can be compared with another.
 #[derive(Clone)]
 pub struct Secret {
-    tag: [u8; 32],
+    tag: SecretTag,
 }
+
+/// A keyed hash of a token, of this process alone.
+pub type SecretTag = [u8; 32];
 
 /// Random for each process, so that a tag reveals nothing elsewhere.
 static KEYED: LazyLock<Hmac<Sha256>> = LazyLock::new(|| {
@@ -31,30 +34,37 @@ static KEYED: LazyLock<Hmac<Sha256>> = LazyLock::new(|| {
     Hmac::new_from_slice(&key).expect("a key of any length is one")
 });
 
-/// Why a file's token cannot be used.
+/// Why a file's token cannot be used. `setting` names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    #[error("{} (admin.token_file): {source}", file.display())]
-    Io { file: PathBuf, source: io::Error },
-    #[error("{} (admin.token_file): the token is open to others than its owner and group; run: chmod 640 {}", .0.display(), .0.display())]
-    Exposed(PathBuf),
+    #[error("{} ({setting}): {source}", file.display())]
+    Io { file: PathBuf, setting: &'static str, source: io::Error },
+    #[error("{} ({setting}): the token is open to others than its owner and group; run: chmod 640 {}", file.display(), file.display())]
+    Exposed { file: PathBuf, setting: &'static str },
     #[error(
-        "{} (admin.token_file): a token is {TOKEN_BYTES_MIN} characters or more, letters, digits and any of \
-         -._~+/=; run: openssl rand -hex 32 > {}", .0.display(), .0.display()
+        "{} ({setting}): a token is {TOKEN_BYTES_MIN} characters or more, letters, digits and any of \
+         -._~+/=; run: openssl rand -hex 32 > {}", file.display(), file.display()
     )]
-    Invalid(PathBuf),
+    Invalid { file: PathBuf, setting: &'static str },
 }
+
+/// The setting of the operator's token.
+pub const OPERATOR_TOKEN: &str = "admin.token_file";
+
+/// The setting of the viewers' token.
+pub const VIEWER_TOKEN: &str = "admin.viewer_token_file";
 
 /// Fewer can be found by trying.
 const TOKEN_BYTES_MIN: usize = 16;
 
 /// A token as it stands in its file: one line, readable to its owner and, as secrets come in
 /// Kubernetes and from systemd, to its group.
-pub fn read(file: &Path) -> Result<String, TokenError> {
+pub fn read(file: &Path, setting: &'static str) -> Result<String, TokenError> {
+    let named = || file.to_owned();
     let text = match files::read_text_of_group(file) {
         Ok(Found::Content(text)) => text,
-        Ok(Found::Exposed) => return Err(TokenError::Exposed(file.to_owned())),
-        Err(source) => return Err(TokenError::Io { file: file.to_owned(), source }),
+        Ok(Found::Exposed) => return Err(TokenError::Exposed { file: named(), setting }),
+        Err(source) => return Err(TokenError::Io { file: named(), setting, source }),
     };
     let token = text.trim_ascii();
     // RFC 6750 §2.1.
@@ -62,17 +72,17 @@ pub fn read(file: &Path) -> Result<String, TokenError> {
     if token.len() >= TOKEN_BYTES_MIN && token.bytes().all(fits) {
         Ok(token.to_owned())
     } else {
-        Err(TokenError::Invalid(file.to_owned()))
+        Err(TokenError::Invalid { file: named(), setting })
     }
 }
 
 impl Secret {
-    /// The token of a file.
-    pub fn read(file: &Path) -> Result<Self, TokenError> {
-        read(file).map(|token| Self::of(&token))
+    /// The token of a file, which `setting` names.
+    pub fn read(file: &Path, setting: &'static str) -> Result<Self, TokenError> {
+        read(file, setting).map(|token| Self::of(&token))
     }
 
-    fn of(token: &str) -> Self {
+    pub(super) fn of(token: &str) -> Self {
         Self { tag: tag(token.as_bytes()).finalize().into_bytes().into() }
     }
 
@@ -100,6 +110,17 @@ impl Token {
     /// Whether a token is required.
     pub(super) fn is_asked(&self) -> bool {
         self.0.load().is_some()
+    }
+
+    /// The tag of `given`, if it is the token.
+    pub(super) fn tag_of(&self, given: &str) -> Option<SecretTag> {
+        let secret = self.0.load();
+        secret.as_deref().filter(|secret| secret.is(given.trim_ascii().as_bytes())).map(|it| it.tag)
+    }
+
+    /// Whether it is still the token of that tag.
+    pub(super) fn has_tag(&self, tag: &SecretTag) -> bool {
+        self.0.load().as_deref().is_some_and(|secret| secret.tag == *tag)
     }
 
     /// Whether a request brings it (RFC 6750 §2.1), where one is asked for.
@@ -161,10 +182,10 @@ mod tests {
         let with = |text: &str, mode: u32| {
             std::fs::write(&file, text).unwrap();
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
-            read(&file)
+            read(&file, OPERATOR_TOKEN)
         };
         assert_eq!(with("0123456789abcdef\n", 0o640).unwrap(), TOKEN);
-        assert!(matches!(with("0123456789abcdef\n", 0o644), Err(TokenError::Exposed(_))));
+        assert!(matches!(with("0123456789abcdef\n", 0o644), Err(TokenError::Exposed { .. })));
         for text in [
             "",
             "short",
@@ -176,7 +197,7 @@ mod tests {
             assert!(refused.to_string().contains("openssl rand"), "{refused}");
         }
         std::fs::remove_file(&file).unwrap();
-        assert!(matches!(read(&file), Err(TokenError::Io { .. })));
+        assert!(matches!(read(&file, OPERATOR_TOKEN), Err(TokenError::Io { .. })));
     }
 
     #[test]

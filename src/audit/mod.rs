@@ -35,14 +35,15 @@ pub use record::denial_record::{
 };
 pub use record::event::{
     AgentSource, AllowedEvent, AllowedReason, ChangedEvent, ChangesOmittedEvent, CheckpointEvent,
-    CountsEvent, Event, EvidenceLostEvent, FileEvent, GapEvent, PacedEvent, PrunedEvent,
-    PublishedEvent, PulseEvent, RewoundEvent, RobotsStatus, SettingsEvent, StartedEvent,
-    StoppedEvent, TornEvent, TotalsEvent,
+    CountsEvent, Event, EvidenceLostEvent, FileEvent, GapEvent, OperatedEvent, PacedEvent,
+    PrunedEvent, PublishedEvent, PulseEvent, RewoundEvent, RobotsStatus, SettingsEvent,
+    StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
 };
 pub use record::line_kind::LineKind;
 pub use record::meta_record::{
-    Checkpointed, EvidenceLost, EvidenceRefs, Gap, Notice, Pruned, Published, Pulse,
-    RecordedCounts, Rewound, RobotsFile, SiteCounts, StartMode, Started, Stopped, Torn, Totals,
+    Checkpointed, EvidenceLost, EvidenceRefs, Gap, Notice, Operated, Operation, Pruned, Published,
+    Pulse, RecordedCounts, Rewound, RobotsFile, SiteCounts, StartMode, Started, Stopped, Torn,
+    Totals,
 };
 pub use record::robots_record::{Robots, SharedRobots};
 pub use record::time::{parse as parse_time, print as print_time};

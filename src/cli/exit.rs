@@ -205,9 +205,9 @@ impl From<&UsersError> for Exit {
 impl From<&TokenError> for Exit {
     fn from(error: &TokenError) -> Self {
         match error {
-            TokenError::Exposed(_) => Self::Permission,
+            TokenError::Exposed { .. } => Self::Permission,
             TokenError::Io { source, .. } => Self::of_io(source),
-            TokenError::Invalid(_) => Self::Configuration,
+            TokenError::Invalid { .. } => Self::Configuration,
         }
     }
 }

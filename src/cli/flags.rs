@@ -287,6 +287,11 @@ pub struct ServeArgs {
 }
 
 impl ServeArgs {
+    /// The flags that say where the settings are.
+    pub fn state(&self) -> &StateFlags {
+        &self.config.state
+    }
+
     /// Loads the settings; `overrides` go before the flags.
     pub fn load(&self, overrides: &[Override]) -> Result<Loaded, InvalidSettings> {
         self.config.load_with(Some(&self.serve), overrides)

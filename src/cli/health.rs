@@ -15,7 +15,7 @@ use super::clients::reachable;
 use super::exit::{Exit, Failure, OrExit};
 use super::flags::StateFlags;
 use super::output::print;
-use crate::admin::{RunFile, control, read_token};
+use crate::admin::{OPERATOR_TOKEN, RunFile, control, read_token};
 use crate::config::{AdminAddress, Location, parse_admin};
 
 /// The arguments of `courtesy health`.
@@ -149,7 +149,7 @@ impl Target {
 
     /// The token, where there is one. Without it the answer has the status, too, which is all that is needed.
     fn fields(&self) -> String {
-        match self.token_file.as_deref().map(read_token).transpose() {
+        match self.token_file.as_deref().map(|file| read_token(file, OPERATOR_TOKEN)).transpose() {
             Ok(token) => {
                 token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default()
             }

@@ -46,7 +46,8 @@ pub use settings::{
 };
 pub use show::Effective;
 pub use values::{
-    AdminAddress, ContactUrl, FetchAs, LogFormat, LogLevel, parse_admin, parse_proxy, parse_servers,
+    AdminAddress, BrowserOrigin, ConsoleAccess, ContactUrl, FetchAs, LogFormat, LogLevel,
+    parse_admin, parse_proxy, parse_servers,
 };
 
 /// The commented file: every setting with its default and a sentence.

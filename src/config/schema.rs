@@ -194,6 +194,8 @@ pub(super) fn example() -> Settings {
     settings.listen.tls_key = Some("proxy.key".into());
     settings.listen.transparent = vec![SocketAddr::from(([127, 0, 0, 1], 3130))];
     settings.admin.token_file = Some("admin.token".into());
+    settings.admin.viewer_token_file = Some("viewer.token".into());
+    settings.admin.origins = vec!["https://courtesy.example".parse().expect("an origin")];
     settings.clients.allow = vec![IpNet::from(IpAddr::from([127, 0, 0, 1]))];
     settings.clients.users_file = Some("users.toml".into());
     settings.robots.contact = Some("https://example.com".parse().expect("it is a URL"));

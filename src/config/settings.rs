@@ -74,6 +74,7 @@ impl Settings {
             ("listen.tls_cert", &listen.tls_cert),
             ("listen.tls_key", &listen.tls_key),
             ("admin.token_file", &admin.token_file),
+            ("admin.viewer_token_file", &admin.viewer_token_file),
             ("clients.users_file", &clients.users_file),
             ("engine.url_file", &engine.url_file),
             ("engine.password_file", &engine.password_file),
@@ -124,6 +125,11 @@ impl Settings {
         });
         keep("listen.admin", replace(&mut self.listen.admin, &running.listen.admin));
         keep("admin.token_file", replace(&mut self.admin.token_file, &running.admin.token_file));
+        keep("admin.viewer_token_file", {
+            replace(&mut self.admin.viewer_token_file, &running.admin.viewer_token_file)
+        });
+        keep("admin.console", replace(&mut self.admin.console, &running.admin.console));
+        keep("admin.origins", replace(&mut self.admin.origins, &running.admin.origins));
         keep("audit.dir", replace(&mut self.audit.dir, &running.audit.dir));
         keep("store.enabled", replace(&mut self.store.enabled, &running.store.enabled));
         if self.engine.is_set() != running.engine.is_set() {
@@ -150,7 +156,7 @@ mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
 
     use super::*;
-    use crate::config::{AdminAddress, LogFormat, Mode};
+    use crate::config::{AdminAddress, ConsoleAccess, LogFormat, Mode};
 
     #[test]
     fn what_needs_a_restart_stays_and_is_named_and_the_rest_applies() {
@@ -164,6 +170,9 @@ mod tests {
         other.listen.proxy = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))];
         other.listen.admin = AdminAddress::Off;
         other.admin.token_file = Some("/token".into());
+        other.admin.viewer_token_file = Some("/viewer".into());
+        other.admin.console = ConsoleAccess::Off;
+        other.admin.origins = vec!["https://courtesy.example".parse().unwrap()];
         other.audit.dir = Some("/log".into());
         other.store.enabled = false;
         other.engine.url_file = Some("/engine.url".into());
@@ -171,7 +180,7 @@ mod tests {
         let changed = running.differences(&other);
         let kept = other.keep_restart_required(&running);
         let apart_from_mode: Vec<_> = changed.iter().filter(|key| *key != "robots.mode").collect();
-        assert_eq!(kept.len(), 9, "{kept:?}");
+        assert_eq!(kept.len(), 12, "{kept:?}");
         assert!(
             kept.iter().all(|key| apart_from_mode.iter().any(|it| it == key)),
             "{apart_from_mode:?}"

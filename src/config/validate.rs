@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::diagnostics::{Diagnostic, ReportFn};
 use super::settings::Settings;
-use super::values::{print_duration, print_size};
+use super::values::{ConsoleAccess, print_duration, print_size};
 use crate::engine::{Address, ServerUrl};
 use crate::pace::hold::BACKOFF_MAX;
 
@@ -278,6 +278,11 @@ fn check_admin(settings: &Settings, any_port: bool, report: ReportFn<'_>) {
     if !admin.ip().to_canonical().is_loopback() && settings.admin.token_file.is_none() {
         let hint = "set admin.token_file, so that not everybody may look; or write \"127.0.0.1:3129\", or \"off\"";
         report(KEY, format!("{admin} can be reached from other machines"), Some(hint.into()));
+    }
+    if !admin.ip().to_canonical().is_loopback() && settings.admin.console == ConsoleAccess::Open {
+        let hint = "write \"on\": then a browser needs `courtesy console` or a token";
+        let what = format!("{admin}, where the console is, can be reached from other machines");
+        report("admin.console", what, Some(hint.into()));
     }
     if admin.port() == 0 && !any_port {
         let hint = "--admin takes 0 for any free port";

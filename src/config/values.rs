@@ -402,9 +402,43 @@ impl fmt::Display for NodeName {
     }
 }
 
-serde_as_text!(FetchAs, ContactUrl, NodeName);
+/// An origin by which browsers reach the admin listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrowserOrigin(pub Origin);
+
+impl FromStr for BrowserOrigin {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match split_url(text.as_bytes()) {
+            Ok((origin, path)) if *path == *b"/" && !text.ends_with('/') => Ok(Self(origin)),
+            _ => Err(format!(
+                "\"{text}\" is no origin; write one such as \"https://courtesy.example.com\""
+            )),
+        }
+    }
+}
+
+impl fmt::Display for BrowserOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+serde_as_text!(FetchAs, ContactUrl, NodeName, BrowserOrigin);
 
 words! {
+    /// Who sees the pages of the console.
+    #[derive(Default)]
+    pub enum ConsoleAccess {
+        /// A browser that `courtesy console` has let in, or that has a token.
+        #[default]
+        On = "on",
+        /// Whoever can connect, which only users of this machine can.
+        Open = "open",
+        Off = "off",
+    }
+
     /// The format of log lines on standard error.
     pub enum LogFormat {
         Text = "text",

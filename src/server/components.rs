@@ -49,8 +49,9 @@ pub struct Components {
     pub(super) tunnel_ends: Arc<TunnelEnds>,
     /// The results of reloads.
     pub reloads: Arc<Reloads>,
-    /// The token of the admin listener.
-    pub(super) token: Arc<Token>,
+    /// The token of the admin listener, and that of those who may only look at its console.
+    pub token: Arc<Token>,
+    pub viewer_token: Arc<Token>,
     /// Counts of decisions.
     pub decision_metrics: Arc<DecisionMetrics>,
     /// Follows changes of robots.txt files.
@@ -243,7 +244,7 @@ pub fn build(
 /// listeners, to which it never connects. The CA is in `ca`, and is generated at the first start.
 pub fn build_prepared(
     settings: &Settings,
-    Prepared { tls, parents, clients, listener_tls, secret, engine: client, .. }: Prepared,
+    Prepared { tls, parents, clients, listener_tls, secret, viewer_secret, engine: client, .. }: Prepared,
     mut own: Vec<SocketAddr>,
     ca: ca::Source,
     clock: Arc<dyn Clock>,
@@ -257,8 +258,11 @@ pub fn build_prepared(
         lanes,
         Arc::clone(&memory),
     );
-    let token = Token::default();
-    token.change(secret);
+    let [token, viewer_token] = [secret, viewer_secret].map(|secret| {
+        let token = Token::default();
+        token.change(secret);
+        Arc::new(token)
+    });
     let audit = Arc::new(Writer::open(settings.audit(), Arc::clone(&clock))?);
     let local = settings.store.enabled.then(|| Arc::new(engine::local(settings, &clock)));
     // Without a server the file decides on each start.
@@ -283,7 +287,8 @@ pub fn build_prepared(
         pipes: Arc::default(),
         tunnel_ends: Arc::default(),
         reloads: Arc::default(),
-        token: Arc::new(token),
+        token,
+        viewer_token,
         decision_metrics: Arc::default(),
         watch,
         clock,

@@ -3,9 +3,10 @@
 //! same step as `courtesy serve`. All faults are reported.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use super::engine::{self, EngineError};
-use crate::admin::{Secret, TokenError};
+use crate::admin::{OPERATOR_TOKEN, Secret, TokenError, VIEWER_TOKEN};
 use crate::audit::{self, OpenError};
 use crate::ca::{self, Authority, CaError};
 use crate::clients::{Clients, UsersError};
@@ -24,8 +25,9 @@ pub struct Prepared {
     pub(super) listener_tls: ListenerTls,
     /// How the engine is reached, if there is one.
     pub(super) engine: Option<RedisConfig>,
-    /// The token of the admin listener.
+    /// The token of the admin listener, and that of those who may only look at its console.
     pub(super) secret: Option<Secret>,
+    pub(super) viewer_secret: Option<Secret>,
     ca_invalidity: Option<String>,
 }
 
@@ -87,7 +89,11 @@ pub(super) fn read(settings: &Settings, found: &mut Vec<SetupError>) -> Option<P
     let parents = note(settings.egress.parents(), found);
     let clients = note(settings.clients(), found);
     let listener_tls = note(settings.listen.tls(), found);
-    let secret = note(settings.admin.token_file.as_deref().map(Secret::read).transpose(), found);
+    let mut secret = |file: &Option<PathBuf>, setting| {
+        note(file.as_deref().map(|file| Secret::read(file, setting)).transpose(), found)
+    };
+    let viewer_secret = secret(&settings.admin.viewer_token_file, VIEWER_TOKEN);
+    let secret = secret(&settings.admin.token_file, OPERATOR_TOKEN);
     let engine = note(engine::client(settings), found);
     Some(Prepared {
         tls: tls?,
@@ -96,6 +102,7 @@ pub(super) fn read(settings: &Settings, found: &mut Vec<SetupError>) -> Option<P
         listener_tls: listener_tls?,
         engine: engine?,
         secret: secret?,
+        viewer_secret: viewer_secret?,
         ca_invalidity: None,
     })
 }
@@ -131,7 +138,7 @@ impl SetupError {
             Self::Audit(_) => &["audit.dir", "state_dir"],
             Self::Ca(_) => &["https.ca_cert", "https.ca_key", "state_dir"],
             Self::Users(_) => &["clients.users_file"],
-            Self::Token(_) => &["admin.token_file"],
+            Self::Token(_) => &[OPERATOR_TOKEN, VIEWER_TOKEN],
             Self::Parent(_) => &["egress.parent_credentials_file"],
             Self::ListenerTls(_) => &["listen.tls_cert", "listen.tls_key"],
             Self::Engine(_) => &[

@@ -21,6 +21,7 @@ use super::publisher::Publisher;
 use super::totals::Totals;
 use super::witness::Witness;
 use super::worker::Worker;
+use crate::admin::{OPERATOR_TOKEN, VIEWER_TOKEN};
 use crate::ca;
 use crate::config::Settings;
 use crate::runtime::clock::monotonic;
@@ -207,7 +208,7 @@ impl Server {
         let prepared = prepare::read(&settings, &mut found);
         let ca = ca
             .and_then(|source| Some((note(components.leaves.read(&source), &mut found)?, source)));
-        let Prepared { tls, parents, clients, listener_tls, secret, engine, .. } =
+        let Prepared { tls, parents, clients, listener_tls, secret, viewer_secret, engine, .. } =
             finish(prepared, found)?;
         let own = components.own_with(engine.as_ref());
         let egress_config = components.egress_config(&settings, tls, parents, own);
@@ -231,6 +232,7 @@ impl Server {
         let users = components.admission.change(clients);
         components.admission.memory().change(settings.body_memory());
         let token = components.token.change(secret);
+        let viewer_token = components.viewer_token.change(viewer_secret);
         if settings.clients.max_connections != components.settings().clients.max_connections {
             listeners::say_if_short(settings.clients.max_connections, self.permits);
         }
@@ -248,7 +250,8 @@ impl Server {
             ("listen.tls_cert", listener_certificate),
             ("tls.extra_roots", has_other_roots),
             ("clients.users_file", users),
-            ("admin.token_file", token),
+            (OPERATOR_TOKEN, token),
+            (VIEWER_TOKEN, viewer_token),
             ("egress.parent_credentials_file", egress.parent_credentials),
         ];
         contents.extend(others.into_iter().filter(|(_, is_other)| *is_other).map(|(key, _)| key));

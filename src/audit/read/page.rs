@@ -20,6 +20,8 @@ const BLOCK_BYTES: usize = 256 << 10;
 pub struct PageRequest {
     /// Only lines with a smaller number in the chain.
     pub before: Option<u64>,
+    /// Only lines with a greater number; 0: all.
+    pub after: u64,
     /// Lines at most.
     pub limit: usize,
     /// Bytes, as they are stored, after which no other segment is begun, and a plain one is left: the search goes on from
@@ -37,6 +39,8 @@ pub struct LinePage {
     pub lines: Vec<(u64, Vec<u8>)>,
     /// Where the next page begins (`before`); none where the beginning of the log was reached.
     pub older: Option<u64>,
+    /// The number of the first line that was looked at, which is the newest of them.
+    pub newest: Option<u64>,
     /// Bytes that were read, as they are stored.
     pub bytes: u64,
     /// Segments that were read.
@@ -61,7 +65,8 @@ pub fn page(
     }
     let cursor = request.before.unwrap_or(u64::MAX);
     let mut search = PageSearch { request, wants, cursor, found: LinePage::default(), moved: 0 };
-    while let Some(segment) = listing.segments.iter().rev().find(|it| it.first_seq < search.cursor)
+    while search.cursor > request.after.saturating_add(1)
+        && let Some(segment) = listing.segments.iter().rev().find(|it| it.first_seq < search.cursor)
     {
         if listing.is_of_another_time(segment, request.since, request.until) {
             search.cursor = segment.first_seq;
@@ -152,6 +157,10 @@ where
                 if seq >= self.cursor {
                     continue;
                 }
+                if seq <= self.request.after {
+                    return Ok(SegmentRead::Whole);
+                }
+                self.found.newest.get_or_insert(seq);
                 (self.cursor, is_further) = (seq, true);
                 if (self.wants)(line) {
                     self.found.lines.push((seq, line.to_vec()));
@@ -174,7 +183,7 @@ where
         };
         self.found.segments += 1;
         let room = self.room();
-        let mut kept = VecDeque::new();
+        let (mut kept, mut newest) = (VecDeque::new(), None);
         'file: loop {
             match reader.next()? {
                 Found::Lines => {}
@@ -192,6 +201,10 @@ where
                 if seq >= self.cursor {
                     break 'file;
                 }
+                if seq <= self.request.after {
+                    continue;
+                }
+                newest = Some(seq);
                 if (self.wants)(line.bytes) {
                     kept.push_back((seq, line.bytes.to_vec()));
                     if kept.len() > room {
@@ -201,6 +214,7 @@ where
             }
         }
         self.found.bytes += reader.position();
+        self.found.newest = self.found.newest.or(newest);
         self.found.lines.extend(kept.into_iter().rev());
         if self.room() > 0 {
             return Ok(SegmentRead::Whole);

@@ -138,6 +138,7 @@ events! {
     RewoundEvent = "rewound";
     PulseEvent = "pulse";
     PublishedEvent = "published";
+    OperatedEvent = "operated";
     FileEvent = "file";
     CountsEvent = "counts";
     AllowedEvent = "allowed";

@@ -14,13 +14,15 @@ use super::change_record::{Change, Changed, ChangesOmitted, SettingsChanged, Sid
 use super::denial_record::{Allowed, Paced, Record};
 use super::event::{
     AllowedEvent, ChangedEvent, ChangesOmittedEvent, CheckpointEvent, CountsEvent, Event,
-    EvidenceLostEvent, FileEvent, GapEvent, PacedEvent, PrunedEvent, PublishedEvent, PulseEvent,
-    RewoundEvent, RobotsStatus, SettingsEvent, StartedEvent, StoppedEvent, TornEvent, TotalsEvent,
+    EvidenceLostEvent, FileEvent, GapEvent, OperatedEvent, PacedEvent, PrunedEvent, PublishedEvent,
+    PulseEvent, RewoundEvent, RobotsStatus, SettingsEvent, StartedEvent, StoppedEvent, TornEvent,
+    TotalsEvent,
 };
 use super::robots_record::{Robots, SharedRobots};
 use crate::audit::evidence::{BlobName, Kind};
 use crate::audit::record::verifier_key::VerifierKey;
 use crate::types::timestamp::Timestamp;
+use crate::types::words::words;
 use crate::types::{LogId, sanitize};
 
 /// Makes [`Notice`] of the kinds, each with the type of its `event`.
@@ -91,6 +93,7 @@ notices! {
     Rewound as RewoundEvent;
     Pulse as PulseEvent;
     Published as PublishedEvent;
+    Operated as OperatedEvent;
     RobotsFile as FileEvent;
     SiteCounts as CountsEvent;
     Allowed as AllowedEvent;
@@ -439,6 +442,41 @@ pub struct Rewound {
     pub seen_seq: u64,
     /// Its number in the chain, from 1.
     pub seq: u64,
+    #[serde(with = "super::time")]
+    pub time: Timestamp,
+}
+
+words! {
+    /// What was done by the console of a running proxy.
+    pub enum Operation {
+        LogIn = "log_in",
+        /// A report, a dossier or a file was taken away.
+        Export = "export",
+        /// What is held about a person was looked at.
+        Person = "person",
+        Forget = "forget",
+        Fetch = "fetch",
+        Reload = "reload",
+        Verify = "verify",
+    }
+}
+
+/// Somebody has looked at the log, or acted, by the console of the running proxy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Operated {
+    pub action: Operation,
+    /// Who it was: `session` and the beginning of the hash of its name, `token`, or `open`.
+    pub by: String,
+    pub event: OperatedEvent,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
+    pub prev: String,
+    /// Its number in the chain, from 1.
+    pub seq: u64,
+    /// What it was done to: an origin, or what was taken away; of a person the digest of the name or address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
     #[serde(with = "super::time")]
     pub time: Timestamp,
 }

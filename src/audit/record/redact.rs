@@ -13,9 +13,11 @@ use std::path::Path;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
+use super::chain::{Content, split};
 use super::client::{Client, ClientAddress, KeptClients};
 use super::denial_record::Record;
 use super::hidden_path::HiddenPath;
+use super::meta_record::Notice;
 use crate::audit::{Config, RECORD_URL_BYTES_MAX};
 use crate::runtime::crypto_provider;
 use crate::runtime::files::{self, Found};
@@ -69,6 +71,19 @@ impl Redactor {
         *redact_query || !redact_paths.is_empty() || *clients != KeptClients::Plain
     }
 
+    /// For who may see no persons: clients and the values of queries, under a key that this process alone has, so that
+    /// equal ones look equal until it ends.
+    pub fn of_viewers() -> Self {
+        let mut key = [0; KEY_BYTES];
+        crypto_provider().secure_random.fill(&mut key).expect("the system has random numbers");
+        Self {
+            keyed: Hmac::new_from_slice(&key).expect("a key of any length is one"),
+            clients: KeptClients::Keyed,
+            paths: Vec::new(),
+            hides_query: true,
+        }
+    }
+
     fn new(key: &[u8; KEY_BYTES], config: &Config) -> Self {
         Self {
             keyed: Hmac::new_from_slice(key).expect("a key of any length is one"),
@@ -83,6 +98,38 @@ impl Redactor {
         record.url = self.url(&record.url);
         record.url_as_received = record.url_as_received.take().map(|url| self.url(&url));
         self.client(&mut record.client);
+    }
+
+    /// All of a notice that is redacted: an allowed request has what a record has, a change the paths of requests.
+    pub fn notice(&self, notice: &mut Notice) {
+        match notice {
+            Notice::Allowed(allowed) => self.record(allowed),
+            Notice::Changed(changed) => {
+                for path in &mut changed.sampled.examples {
+                    *path = self.url(path);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A line of the log, redacted, with the hash that it had. `None`: it cannot be read, and so cannot be redacted.
+    pub fn line(&self, line: &[u8]) -> Option<Vec<u8>> {
+        let (_, hash) = split(line)?;
+        let json = match Content::parse(line).ok()? {
+            Content::Record(mut record) => {
+                self.record(&mut record);
+                serde_json::to_vec(&record)
+            }
+            Content::Notice(mut notice) => {
+                self.notice(&mut notice);
+                serde_json::to_vec(&notice)
+            }
+        };
+        let mut redacted = json.ok()?;
+        redacted.pop();
+        redacted.extend([b",\"hash\":\"", hash.as_bytes(), b"\"}"].concat());
+        Some(redacted)
     }
 
     fn client(&self, client: &mut Client) {

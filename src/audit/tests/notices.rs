@@ -171,6 +171,19 @@ pub(super) fn table() -> Vec<(Notice, &'static str)> {
             r#""event":"evidence_lost","evidence":["evidence/ab/ab.txt.gz"],"node":"n",PREV,"seq":7,"time":TIME"#,
         ),
         (
+            Notice::Operated(Operated {
+                action: Operation::Forget,
+                by: "session 3f2a91c0".into(),
+                event: OperatedEvent::It,
+                node: Some(Node::from("n")),
+                prev: String::new(),
+                seq: 0,
+                subject: Some("https://example.com".into()),
+                time,
+            }),
+            r#""action":"forget","by":"session 3f2a91c0","event":"operated","node":"n",PREV,"seq":7,"subject":"https://example.com","time":TIME"#,
+        ),
+        (
             Notice::Rewound(Rewound {
                 event: RewoundEvent::It,
                 found_hash: None,

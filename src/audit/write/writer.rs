@@ -142,33 +142,26 @@ impl Writer {
     /// other record is taken.
     pub async fn write(&self, record: Record, blobs: Vec<Blob>) -> Result<Written, WriteError> {
         let mut record = Box::new(record);
-        self.redact(&mut record);
+        if let Some(redactor) = &*self.redactor.load() {
+            redactor.record(&mut record);
+        }
         self.ask(1, |done| Job::Write { record, blobs, done }).await
     }
 
     /// Writes the line of an allowed request, as [`Self::write`] does.
     pub async fn write_allowed(
         &self,
-        mut allowed: Allowed,
+        allowed: Allowed,
         blobs: Vec<Blob>,
     ) -> Result<Written, WriteError> {
-        self.redact(&mut allowed);
-        let notice = Box::new(Notice::Allowed(allowed));
+        let mut notice = Box::new(Notice::Allowed(allowed));
+        self.redact_notice(&mut notice);
         self.ask(1, |done| Job::Note { notice, blobs, done }).await
     }
 
-    fn redact<E, R>(&self, record: &mut Record<E, R>) {
-        if let Some(redactor) = &*self.redactor.load() {
-            redactor.record(record);
-        }
-    }
-
-    /// A notice of a change has paths of requests.
     fn redact_notice(&self, notice: &mut Notice) {
-        if let (Notice::Changed(changed), Some(redactor)) = (notice, &*self.redactor.load()) {
-            for path in &mut changed.sampled.examples {
-                *path = redactor.url(path);
-            }
+        if let Some(redactor) = &*self.redactor.load() {
+            redactor.notice(notice);
         }
     }
 

@@ -48,6 +48,16 @@ pub struct LogSourceFlags {
 }
 
 impl LogSourceFlags {
+    /// Of one directory, with the settings of `config`.
+    pub fn of_dir(dir: PathBuf, config: StateFlags) -> Self {
+        Self { dir: vec![dir], config, ..Self::default() }
+    }
+
+    /// Whether no other log is named than that of the settings.
+    pub fn is_of_settings(&self) -> bool {
+        self.run.is_none() && self.dir.is_empty()
+    }
+
     /// The settings.
     pub fn settings(&self) -> Result<Settings, Failure> {
         Ok(self.config.load()?.settings)

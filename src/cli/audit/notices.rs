@@ -7,8 +7,8 @@ use serde::Serialize;
 use crate::audit::checkpoint::{Checkpoint, SignedCheckpoint};
 use crate::audit::{
     Allowed, AllowedReason, Change, Changed, ChangesOmitted, Checkpointed, Exemption, Notice,
-    Omission, Paced, Published, Record, RecordedCounts, Rewound, Robots, RobotsFile,
-    SettingsChanged, SiteCounts, Started, Totals, print_time,
+    Omission, Operated, Operation, Paced, Published, Record, RecordedCounts, Rewound, Robots,
+    RobotsFile, SettingsChanged, SiteCounts, Started, Totals, print_time,
 };
 use crate::cli::output::{human_duration, seconds};
 use crate::types::sanitize::hex;
@@ -40,6 +40,7 @@ pub fn words(notice: &Notice) -> String {
         Notice::ChangesOmitted(omitted) => of_omission(omitted),
         Notice::Paced(paced) => of_delay(paced),
         Notice::Rewound(rewound) => of_rewinding(rewound),
+        Notice::Operated(operated) => of_operation(operated),
         Notice::Published(Published { by, checkpoint, .. }) => {
             format!("{by} has taken the checkpoint with the SHA-256 {}", shown(checkpoint))
         }
@@ -102,6 +103,22 @@ fn of_delay(paced: &Paced) -> String {
         "requests of {agents} to {origin} {verb} {delay} apart{clamped}: line {line} of its robots.txt, \"{text}\"{}{unseen}",
         exempted.unwrap_or_default()
     )
+}
+
+fn of_operation(operated: &Operated) -> String {
+    let Operated { action, by, subject, .. } = operated;
+    let subject = subject.as_deref().unwrap_or_default();
+    match action {
+        Operation::LogIn => format!("{by} logged in to the console as {subject}"),
+        Operation::Export => format!("{by} took away {subject} by the console"),
+        Operation::Person => {
+            format!("{by} looked at what is held about a person, SHA-256 {subject}")
+        }
+        Operation::Forget => format!("{by} had {subject} forgotten by the console"),
+        Operation::Fetch => format!("{by} had the robots.txt of {subject} fetched by the console"),
+        Operation::Reload => format!("{by} had the settings read again by the console"),
+        Operation::Verify => format!("{by} had the log read and verified again by the console"),
+    }
 }
 
 fn of_rewinding(rewound: &Rewound) -> String {

@@ -4,19 +4,22 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::guard::Guard;
 use super::jobs::{Jobs, Reading};
+use super::proxy::RunningProxy;
+use crate::admin::guard::{Guard, Role, Visitor};
 use crate::audit::evidence::{BlobStore, CaptureRecord, Found, Kind};
 use crate::audit::read::page::{LinePage, PageRequest, page};
 use crate::audit::read::report::{Report, Request, Survey};
 use crate::audit::read::{ChainCheck, CompiledFilter, Filter, Log};
-use crate::audit::{AnyLine, Content, checked_hash};
+use crate::audit::record::redact::Redactor;
+use crate::audit::{AnyLine, Content, Operation, checked_hash};
 use crate::cli::audit::log_source::LogSourceFlags;
 use crate::cli::audit::report::{read_all, verify_all};
 use crate::cli::audit::search::{Search, Taken};
 use crate::cli::audit::verify::{Against, heads};
 use crate::cli::exit::{Exit, Failure};
 use crate::runtime::clock::{Clock, SystemClock};
+use axum::http::HeaderMap;
 use tokio::sync::Semaphore;
 
 /// Rows of each list of a report: the pages link to the others.
@@ -25,6 +28,9 @@ const ROWS_MAX: usize = 20;
 /// Bytes of a log, as it is stored, that are read for one page of records, before it is shown with a link to search on.
 const PAGE_BYTES_MAX: u64 = 256 << 20;
 
+/// Pages of records to which new ones are added.
+const STREAMS_MAX: usize = 16;
+
 /// Searches that wait for the one that is under way.
 const SEARCHES_WAITING_MAX: usize = 8;
 
@@ -32,9 +38,15 @@ const SEARCHES_WAITING_MAX: usize = 8;
 pub struct ConsoleArchive {
     pub logs: Vec<Log>,
     pub guard: Arc<Guard>,
+    /// The proxy that writes the log, where it serves these pages.
+    pub proxy: Option<RunningProxy>,
     reports: Jobs<Result<Report, String>>,
     searching: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
+    /// Pages that go on.
+    pub streams: Arc<Semaphore>,
+    /// Hides from viewers who asked, and the values of queries.
+    redactor: Redactor,
     /// Keeps what was unpacked as long as the pages are served.
     place: LogSourceFlags,
 }
@@ -61,29 +73,70 @@ pub struct LineInPlace {
     pub newer: Option<u64>,
 }
 
+/// A line of a page, as it may be shown.
+#[derive(Clone, Debug)]
+pub struct PageLine {
+    /// The place of its log.
+    pub log: usize,
+    pub seq: u64,
+    pub line: Vec<u8>,
+    /// It is not what was written.
+    pub is_changed: bool,
+}
+
 /// A page of several logs, the newest first.
 pub struct MergedPage {
-    /// Each with the place of its log.
-    pub lines: Vec<(usize, u64, Vec<u8>)>,
+    pub lines: Vec<PageLine>,
     /// The cursor of the page behind it.
     pub older: Option<String>,
     /// The search ended before the page was full, and goes on from the cursor.
     pub is_cut: bool,
     /// Lines that cannot be read and were passed over.
     pub damaged: u64,
+    /// The number of the newest line of the first log, whether it is on the page or not.
+    pub newest: Option<u64>,
 }
 
 impl ConsoleArchive {
     /// Of `logs`, which `place` names.
-    pub fn new(logs: Vec<Log>, place: LogSourceFlags, guard: Arc<Guard>) -> Arc<Self> {
+    pub fn new(
+        logs: Vec<Log>,
+        place: LogSourceFlags,
+        guard: Arc<Guard>,
+        proxy: Option<RunningProxy>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             logs,
             guard,
+            proxy,
+            redactor: Redactor::of_viewers(),
             reports: Jobs::new(),
             searching: Arc::new(Semaphore::new(1)),
             waiting: Arc::new(Semaphore::new(1 + SEARCHES_WAITING_MAX)),
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             place,
         })
+    }
+
+    /// Makes it a line of the log that somebody looked or acted, where the proxy that writes the log serves this.
+    pub fn note(&self, visitor: &Visitor, action: Operation, subject: &str) {
+        if let Some(proxy) = &self.proxy {
+            proxy.note(visitor, action, Some(subject));
+        }
+    }
+
+    /// Whether it may still see what goes on: its session holds, and the proxy goes on.
+    pub fn is_let_in(&self, visitor: &Visitor, headers: &HeaderMap) -> bool {
+        self.guard.visitor(headers).as_ref() == Some(visitor)
+            && !self.proxy.as_ref().is_some_and(RunningProxy::is_stopping)
+    }
+
+    /// A line, as this role may see it. `None`: it cannot be read, so that what of it is about persons is not known.
+    pub fn shown(&self, role: Role, line: &[u8]) -> Option<Vec<u8>> {
+        match role {
+            Role::Operator => Some(line.to_vec()),
+            Role::Viewer => self.redactor.line(line),
+        }
     }
 
     /// The flags that name the logs.
@@ -108,6 +161,11 @@ impl ConsoleArchive {
     /// The directories of the logs.
     pub fn dirs(&self) -> Vec<PathBuf> {
         self.logs.iter().map(Log::dir).collect()
+    }
+
+    /// From now on every report is read, and verified, again.
+    pub fn read_again(&self) {
+        self.reports.forget();
     }
 
     /// The report, verified, or how far its reading has come.
@@ -155,28 +213,21 @@ impl ConsoleArchive {
         tokio::task::spawn_blocking(work).await.ok()
     }
 
-    /// A page of the records, and of the notices where their words are asked for, that `filter` admits.
+    /// A page of the records, and of the notices where their words are asked for, that `filter` admits. What a role may
+    /// not see, it may not find either.
     pub fn page(
         &self,
+        role: Role,
         filter: &Filter,
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<MergedPage, String> {
         let from = self.cursor(cursor)?;
         let compiled = CompiledFilter::new(filter.clone());
-        let with_notices = !filter.events.is_empty();
-        let wants = |line: &[u8]| {
-            compiled.admits(line) || with_notices && compiled.admits_notice(line, false)
-        };
+        let wants = |line: &[u8]| self.admits(role, &compiled, line);
         let mut pages: Vec<LinePage> = Vec::new();
         for (log, before) in self.logs.iter().zip(&from) {
-            let request = PageRequest {
-                before: *before,
-                limit,
-                bytes_max: PAGE_BYTES_MAX,
-                since: filter.since,
-                until: filter.until,
-            };
+            let request = self.request(filter, *before, limit);
             let found = match before {
                 Some(0) => LinePage::default(),
                 _ => page(log.clone(), request, wants)
@@ -184,7 +235,54 @@ impl ConsoleArchive {
             };
             pages.push(found);
         }
-        Ok(Self::merge(pages, from, limit))
+        Ok(self.merged(role, pages, from, limit))
+    }
+
+    /// The newest lines behind that one of the log that a running proxy writes, as [`Self::page`] has them.
+    pub fn newer(
+        &self,
+        role: Role,
+        filter: &Filter,
+        after: u64,
+        limit: usize,
+    ) -> Result<MergedPage, String> {
+        let compiled = CompiledFilter::new(filter.clone());
+        let wants = |line: &[u8]| self.admits(role, &compiled, line);
+        let request = PageRequest { after, ..self.request(filter, None, limit) };
+        let log = self.logs.first().ok_or("there is no log")?;
+        let found = page(log.clone(), request, wants).map_err(|error| error.to_string())?;
+        Ok(self.merged(role, vec![found], vec![None], limit))
+    }
+
+    fn request(&self, filter: &Filter, before: Option<u64>, limit: usize) -> PageRequest {
+        let Filter { since, until, .. } = *filter;
+        PageRequest { before, after: 0, limit, bytes_max: PAGE_BYTES_MAX, since, until }
+    }
+
+    /// Whether a line is meant, as that role sees it: what it may not see, it may not find either. Notices are meant
+    /// where their words are asked for.
+    fn admits(&self, role: Role, compiled: &CompiledFilter, line: &[u8]) -> bool {
+        let admits = |line: &[u8]| {
+            compiled.admits(line) || !compiled.asks_for_any() && compiled.admits_notice(line, false)
+        };
+        match role {
+            Role::Operator => admits(line),
+            Role::Viewer => self.redactor.line(line).is_some_and(|line| admits(&line)),
+        }
+    }
+
+    fn merged(
+        &self,
+        role: Role,
+        pages: Vec<LinePage>,
+        from: Vec<Option<u64>>,
+        limit: usize,
+    ) -> MergedPage {
+        let mut merged = Self::merge(pages, from, limit);
+        for found in &mut merged.lines {
+            found.line = self.shown(role, &found.line).unwrap_or_default();
+        }
+        merged
     }
 
     /// Each log stays in the order of its numbers, whatever its clock says. A line that two logs have stands once.
@@ -199,15 +297,15 @@ impl ConsoleArchive {
                 (CompiledFilter::order(line), std::cmp::Reverse(*log))
             });
             let Some((log, (seq, line))) = next else { break };
-            let is_repeated = owners.get(&**line).is_some_and(|owner| *owner != log)
-                && checked_hash(line).is_ok();
+            let is_changed = checked_hash(line).is_err();
+            let is_repeated = owners.get(&**line).is_some_and(|owner| *owner != log) && !is_changed;
             if !is_repeated && lines.len() >= limit {
                 break;
             }
             taken[log] += 1;
             if !is_repeated {
                 owners.insert(line, log);
-                lines.push((log, *seq, line.clone()));
+                lines.push(PageLine { log, seq: *seq, line: line.clone(), is_changed });
             }
         }
         let next = pages.iter().zip(from).zip(&taken).map(|((page, before), taken)| {
@@ -225,6 +323,7 @@ impl ConsoleArchive {
             older: is_more.then(|| words.collect::<Vec<_>>().join("-")),
             is_cut: lines.len() < limit && is_more,
             damaged: pages.iter().map(|page| page.damaged).sum(),
+            newest: pages.first().and_then(|page| page.newest),
             lines,
         }
     }
@@ -249,6 +348,7 @@ impl ConsoleArchive {
         let Some(log) = self.logs.get(log) else { return Ok(None) };
         let request = PageRequest {
             before: Some(seq.saturating_add(2)),
+            after: 0,
             limit: 3,
             bytes_max: u64::MAX,
             since: None,
@@ -332,8 +432,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_search_keeps_its_place_when_its_viewer_leaves() {
-        let guard = Arc::new(Guard::new(1));
-        let archive = ConsoleArchive::new(Vec::new(), LogSourceFlags::default(), guard);
+        let guard = Arc::new(Guard::new(std::net::SocketAddr::from(([127, 0, 0, 1], 1))));
+        let archive = ConsoleArchive::new(Vec::new(), LogSourceFlags::default(), guard, None);
         let (go, wait) = mpsc::channel::<()>();
         let (tell, mut begun) = tokio::sync::mpsc::channel::<()>(1);
         let searched = Arc::clone(&archive);

@@ -5,12 +5,19 @@ use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::audit::read::Extent;
+use crate::runtime::clock::monotonic;
 use crate::runtime::lock::Lock;
 
 /// Results that are kept.
 const RESULTS_MAX: usize = 8;
+
+/// How long a result is fresh at least, and how many times as long as it took to make: so a log that is looked at all the
+/// time is read for a twentieth of the time.
+const FRESH_MIN: Duration = Duration::from_secs(30);
+const FRESH_FACTOR: u32 = 20;
 
 /// Readings that wait for the one that is under way.
 const WAITING_MAX: usize = 8;
@@ -23,10 +30,17 @@ pub struct Jobs<T> {
 
 struct JobQueue<T> {
     /// The latest last.
-    done: VecDeque<(String, Arc<T>)>,
+    done: VecDeque<Done<T>>,
     waiting: VecDeque<(String, Work<T>)>,
     /// What is under way; a thread works as long as there is something.
     running: Option<String>,
+}
+
+/// A result, and until when it is shown without being made again.
+struct Done<T> {
+    key: String,
+    result: Arc<T>,
+    fresh_until: Instant,
 }
 
 type Work<T> = Box<dyn FnOnce(&ReadSoFar) -> T + Send>;
@@ -67,16 +81,34 @@ impl<T: Send + Sync + 'static> Jobs<T> {
         Self { state: Arc::new(Lock::new(queue)), progress: Arc::default() }
     }
 
-    /// The result of `key`; where there is none, `work` is begun, or waits for its turn.
+    /// The result of `key`; where there is none, `work` is begun, or waits for its turn. One that is no longer fresh
+    /// is shown while it is made again: the log may have grown.
     pub fn get(
         &self,
         key: &str,
         work: impl FnOnce(&ReadSoFar) -> T + Send + 'static,
     ) -> Reading<T> {
         let mut queue = self.state.lock();
-        if let Some((_, result)) = queue.done.iter().find(|(known, _)| known == key) {
-            return Reading::Done(Arc::clone(result));
+        let known = queue.done.iter().find(|done| done.key == key);
+        let Some(known) = known else { return self.begin(&mut queue, key, work) };
+        let (result, is_fresh) = (Arc::clone(&known.result), monotonic() < known.fresh_until);
+        if !is_fresh {
+            self.begin(&mut queue, key, work);
         }
+        Reading::Done(result)
+    }
+
+    /// From now on nothing that was made is shown.
+    pub fn forget(&self) {
+        self.state.lock().done.clear();
+    }
+
+    fn begin(
+        &self,
+        queue: &mut JobQueue<T>,
+        key: &str,
+        work: impl FnOnce(&ReadSoFar) -> T + Send + 'static,
+    ) -> Reading<T> {
         if queue.running.as_deref() == Some(key) {
             return Reading::UnderWay(self.progress.percent());
         }
@@ -109,10 +141,14 @@ fn work_off<T>(state: &Lock<JobQueue<T>>, progress: &ReadSoFar) {
             (key, work)
         };
         progress.at(Extent { read: 0, total: 0 });
+        let begun = monotonic();
         // One that panics, which the terminal shows, is begun again when it is asked for again.
         let Ok(result) = panic::catch_unwind(AssertUnwindSafe(|| work(progress))) else { continue };
+        let now = monotonic();
+        let fresh_until = now + FRESH_MIN.max((now - begun) * FRESH_FACTOR);
         let mut queue = state.lock();
-        queue.done.push_back((key, Arc::new(result)));
+        queue.done.retain(|done| done.key != key);
+        queue.done.push_back(Done { key, result: Arc::new(result), fresh_until });
         if queue.done.len() > RESULTS_MAX {
             queue.done.pop_front();
         }

@@ -1,13 +1,12 @@
-//! `courtesy console`: the log as pages in a browser, for who reviews it. Files alone are read, nothing is
-//! written, and no proxy has to run.
+//! `courtesy console`: the log as pages in a browser, for who reviews it. Of an archive, files alone are read, nothing
+//! is written, and no proxy has to run; a running proxy serves the same on its admin listener, with what only it knows.
 
 mod archive;
-mod guard;
 mod jobs;
 mod pages;
+mod proxy;
 mod reading;
 mod respond;
-mod server;
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,16 +14,27 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::audit::log_source::LogSourceFlags;
 use super::exit::{Exit, Failure, OrExit};
+use super::flags::StateFlags;
+use super::output::print;
+use crate::admin::control::{Question, Running, ask_control};
+use crate::admin::guard::Guard;
+use crate::admin::{ConsolePages, Listener, MonitoredParts};
+use crate::audit::read::Log;
+use crate::config::{BrowserOrigin, ConsoleAccess, Settings};
+use crate::server::Components;
 use archive::ConsoleArchive;
-use guard::Guard;
+use proxy::RunningProxy;
 
 /// The arguments of `courtesy console`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Opens the log as pages: whether it can be believed, what was forwarded although disallowed, when the
+Prints a link to the pages of the running proxy (admin.console), which also show who waits for what.
+Where none runs, or a log is named, it serves the pages of that log itself: whether it can be believed, what was forwarded although disallowed, when the
 proxy was on, what was asked of each site under which robots.txt, which exemptions there were, and
 what the log cannot tell; and one box that says why a URL was denied, or would have been, and when.
 
@@ -32,7 +42,8 @@ The pages are served on loopback alone, to who has the link. It lets one browser
 for ten minutes; Enter prints another. Ctrl-C ends it.
 
 Examples:
-  courtesy console                                    the log of the settings
+  courtesy console                                    the running proxy, or the log of the settings
+  courtesy console --at http://localhost:9000         the same, by a port that is forwarded
   courtesy console --dir /mnt/backup/audit --dir pod-2/audit
   courtesy console example.com.tar                    a dossier, as it was handed over
   courtesy console --run last                         what `courtesy run` just did
@@ -46,12 +57,20 @@ pub struct ConsoleArgs {
     /// The port on 127.0.0.1; 0: any that is free
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     port: u16,
+    /// The origin by which the browser reaches the running proxy's listener, where its port is forwarded
+    #[arg(long, value_name = "URL")]
+    at: Option<BrowserOrigin>,
     #[command(flatten)]
     place: LogSourceFlags,
 }
 
 /// Runs `courtesy console`.
 pub fn run(args: &ConsoleArgs) -> Result<Exit, Failure> {
+    if args.is_of_proxy()
+        && let Some(link) = ask_proxy(&args.place.settings()?)?
+    {
+        return args.print_link(&link);
+    }
     let logs = args.place.logs(&args.files)?;
     let names: Vec<_> = logs.iter().map(|log| log.dir().display().to_string()).collect();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -59,14 +78,13 @@ pub fn run(args: &ConsoleArgs) -> Result<Exit, Failure> {
         .build()
         .or_exit(Exit::InputOutput)?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
-    let listener =
-        runtime.block_on(tokio::net::TcpListener::bind(address)).map_err(|error| Failure {
-            exit: Exit::InputOutput,
-            error: anyhow::anyhow!("cannot listen on {address}: {error}; give another --port"),
-        })?;
-    let port = listener.local_addr().or_exit(Exit::InputOutput)?.port();
-    let guard = Arc::new(Guard::new(port));
-    let archive = ConsoleArchive::new(logs, args.place.clone(), Arc::clone(&guard));
+    let mut listener = Listener::bind(address).map_err(|error| Failure {
+        exit: Exit::InputOutput,
+        error: anyhow::anyhow!("cannot listen on {address}: {}; give another --port", error.source),
+    })?;
+    listener.listen().or_exit(Exit::InputOutput)?;
+    let guard = Arc::new(Guard::new(listener.address()));
+    let archive = ConsoleArchive::new(logs, args.place.clone(), Arc::clone(&guard), None);
     say(&format!(
         "The log as pages: {}\n  {}\nIt opens in one browser, once, within ten minutes. Enter prints another link; \
          Ctrl-C ends it.\n",
@@ -74,8 +92,83 @@ pub fn run(args: &ConsoleArgs) -> Result<Exit, Failure> {
         guard.link()
     ));
     print_links(&guard);
-    runtime.block_on(server::serve(listener, pages::router(archive)));
+    let stop = CancellationToken::new();
+    let pages = listener.serve(pages::router(&archive), TaskTracker::new(), stop);
+    runtime.block_on(async {
+        tokio::select! {
+            () = pages => {}
+            _ = tokio::signal::ctrl_c() => {}
+            () = terminated() => {}
+        }
+    });
+    // What still reads the log is not waited for.
+    runtime.shutdown_background();
     Ok(Exit::Done)
+}
+
+impl ConsoleArgs {
+    /// No other log is named than that of the settings, which a running proxy may show.
+    fn is_of_proxy(&self) -> bool {
+        self.files.is_empty() && self.port == 0 && self.place.is_of_settings()
+    }
+
+    fn print_link(&self, link: &str) -> Result<Exit, Failure> {
+        let (_, path) = link.split_once("/login").unwrap_or_default();
+        let link = match &self.at {
+            Some(origin) => format!("{origin}/login{path}"),
+            None => link.to_owned(),
+        };
+        print(format!(
+            "The running proxy shows its log, who waits and why:\n  {link}\nIt opens in one browser, once, within ten \
+             minutes.\n"
+        ))?;
+        Ok(Exit::Done)
+    }
+}
+
+/// A link to the console of the proxy that runs with these settings; `None`: none does, or it has no console.
+fn ask_proxy(settings: &Settings) -> Result<Option<String>, Failure> {
+    let mut link = None;
+    let asked = ask_control(&settings.state_dir, &Question::Console, &mut |item| {
+        link = item.as_str().map(str::to_owned);
+        Ok(())
+    });
+    asked.map_err(|error| Failure { exit: Exit::Unavailable, error: error.into() })?;
+    Ok(link)
+}
+
+/// The console of a proxy, on its admin listener; none where the settings have none. Who holds `running` may have the
+/// proxy do what commands do.
+pub fn of_proxy(
+    components: &Components,
+    parts: &Arc<MonitoredParts>,
+    running: Running,
+    listener: Option<&Listener>,
+    place: StateFlags,
+) -> Option<ConsolePages> {
+    let settings = components.settings();
+    let access = settings.admin.console;
+    let address = listener.filter(|_| access != ConsoleAccess::Off)?.address();
+    let origins = settings.admin.origins.iter().map(|origin| origin.0.clone()).collect();
+    let guard = Guard::new(address)
+        .with_tokens(Arc::clone(&components.token), Arc::clone(&components.viewer_token))
+        .at(origins, access == ConsoleAccess::Open);
+    let (guard, dir) = (Arc::new(guard), settings.audit().dir);
+    let place = LogSourceFlags::of_dir(dir.clone(), place);
+    let proxy = RunningProxy::new(Arc::clone(parts), running);
+    let archive = ConsoleArchive::new(vec![Log::Dir(dir)], place, Arc::clone(&guard), Some(proxy));
+    Some(ConsolePages { router: pages::pages(&archive), guard })
+}
+
+/// SIGTERM.
+async fn terminated() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => {
+            terminate.recv().await;
+        }
+        Err(_) => std::future::pending().await,
+    }
 }
 
 /// Prints it. Who has read the link may close the output: the pages are served all the same.

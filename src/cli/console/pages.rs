@@ -2,6 +2,8 @@
 //! how to ask the same on the command line.
 
 mod ask;
+mod live;
+mod now;
 mod person;
 mod record;
 mod records;
@@ -12,16 +14,19 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::{DefaultBodyLimit, Query, Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{get, post};
-use axum::{Form, Router};
+use axum::{Extension, Form, Router};
 
 use super::archive::{ConsoleArchive, ReportAsked};
-use super::guard::guarded;
-use super::reading::{Asked, Shared, with_report};
-use super::respond::{bad, message, plain, redirect, shown};
+use super::reading::{Asked, By, Shared, with_report};
+use super::respond::{
+    bad, guarded, login_page, message, next_page, operators_only, plain, redirect_with, shown,
+};
+use crate::admin::guard::{Credential, Role};
+use crate::audit::Operation;
 use crate::audit::read::report::Report;
 use crate::cli::audit::report::page::{Band, print};
 use crate::cli::audit::report::sections::{
@@ -33,12 +38,20 @@ use view::{Parameters, Shell, TableView, link};
 /// Bytes of a form.
 const BODY_BYTES_MAX: usize = 8 << 10;
 
-/// The pages of an archive.
-pub fn router(archive: Arc<ConsoleArchive>) -> Router {
-    let guard = Arc::clone(&archive.guard);
-    Router::new()
+/// The pages of an archive, and what is said where there is none.
+pub fn router(archive: &Arc<ConsoleArchive>) -> Router {
+    let nothing = Router::new().fallback(nothing);
+    pages(archive).fallback_service(in_frame(nothing, archive))
+}
+
+/// The pages, where others are served beside them.
+pub fn pages(archive: &Arc<ConsoleArchive>) -> Router {
+    let pages = Router::new()
         .route("/", get(overview))
+        .route("/now", get(now::show))
+        .route("/act", post(now::act))
         .route("/records", get(records::list))
+        .route("/records/live", get(live::stream))
         .route("/record", get(record::show))
         .route("/record/line", get(record::line))
         .route("/file", get(record::file))
@@ -54,10 +67,14 @@ pub fn router(archive: Arc<ConsoleArchive>) -> Router {
         .route("/help", get(help))
         .route("/login", get(login).post(redeem))
         .route("/logout", post(log_out))
-        .fallback(nothing)
-        .with_state(archive)
+        .with_state(Arc::clone(archive));
+    in_frame(pages, archive)
+}
+
+fn in_frame(pages: Router, archive: &Arc<ConsoleArchive>) -> Router {
+    pages
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(from_fn_with_state(guard, guarded))
+        .layer(from_fn_with_state(Arc::clone(archive), guarded))
 }
 
 async fn nothing(request: Request) -> Response {
@@ -215,11 +232,15 @@ async fn unknown(State(archive): Shared, Query(asked): Asked) -> Response {
 }
 
 /// The report as the file that is sent and printed.
-async fn report(State(archive): Shared, Query(asked): Asked) -> Response {
+async fn report(State(archive): Shared, Extension(visitor): By, Query(asked): Asked) -> Response {
+    if visitor.role != Role::Operator {
+        return operators_only();
+    }
     if let Err(why) = Parameters::of(asked).end() {
         return bad(&why);
     }
     with_report(&archive, &ReportAsked::default(), |report| {
+        archive.note(&visitor, Operation::Export, "the report");
         plain(print(report), Some("report.html"))
     })
 }
@@ -234,31 +255,40 @@ async fn help() -> Response {
     shown(&Help { shell: Shell::of("Help", "/help", "courtesy audit --help".into()) })
 }
 
-#[derive(Template)]
-#[template(path = "console/login.html", config = "src/templates/askama.toml")]
-struct Login {
-    shell: Shell,
-    code: String,
+/// The page that lets in, with the code of a link.
+async fn login(State(archive): Shared, uri: Uri, Query(asked): Asked) -> Response {
+    let code = Parameters::of(asked).take("code").unwrap_or_default();
+    login_page(StatusCode::OK, &archive, code, &uri)
 }
 
-/// A button, which the script in the page presses: a preview of the link does not spend the code.
-async fn login(Query(asked): Asked) -> Response {
-    let mut parameters = Parameters::of(asked);
-    let code = parameters.take("code").unwrap_or_default();
-    shown(&Login { shell: Shell::of("Open the log", "", String::new()), code })
-}
-
-async fn redeem(State(archive): Shared, Form(fields): Form<Vec<(String, String)>>) -> Response {
-    let code = Parameters::of(fields).take("code").unwrap_or_default();
-    match archive.guard.redeem(&code) {
-        Some(cookie) => redirect("/", &cookie),
-        None => {
-            let why = "The link was used, or is older than ten minutes. Enter in the terminal prints another.";
-            message(StatusCode::FORBIDDEN, "This link opens nothing", why)
-        }
-    }
+async fn redeem(
+    State(archive): Shared,
+    headers: HeaderMap,
+    Form(fields): Form<Vec<(String, String)>>,
+) -> Response {
+    let mut parameters = Parameters::of(fields);
+    let (code, token) = (parameters.take("code"), parameters.take("token"));
+    let next = next_page(parameters.take("next"));
+    let credential = match (&code, &token) {
+        (_, Some(token)) => Credential::Token(token),
+        (code, None) => Credential::Code(code.as_deref().unwrap_or_default()),
+    };
+    let Some((cookie, visitor)) = archive.guard.log_in(credential, &headers) else {
+        let why = match credential {
+            Credential::Token(_) => {
+                "The token is another, or too many wrong ones came within a minute. It is what stands in the file of admin.token_file or admin.viewer_token_file."
+            }
+            Credential::Code(_) => {
+                "The link was used, or is older than ten minutes. Enter in the terminal prints another, or `courtesy console` does."
+            }
+        };
+        return message(StatusCode::FORBIDDEN, "This opens nothing", why);
+    };
+    let role = if visitor.role == Role::Operator { "operator" } else { "viewer" };
+    archive.note(&visitor, Operation::LogIn, role);
+    redirect_with(&next, &cookie)
 }
 
 async fn log_out(State(archive): Shared, request: Request) -> Response {
-    redirect("/login", &archive.guard.log_out(request.headers()))
+    redirect_with("/login", &archive.guard.log_out(request.headers()))
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -9,10 +10,14 @@ use axum::response::Response;
 use super::archive::{ConsoleArchive, ReportAsked};
 use super::jobs::Reading;
 use super::respond::{bad, busy, message, reading};
+use crate::admin::guard::Visitor;
 use crate::audit::read::report::Report;
 
 /// The logs, for a page.
 pub type Shared = State<Arc<ConsoleArchive>>;
+
+/// Who asks.
+pub type By = Extension<Visitor>;
 
 /// The parameters of an address, in their order.
 pub type Asked = Query<Vec<(String, String)>>;

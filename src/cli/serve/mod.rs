@@ -13,11 +13,12 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
+use super::console;
 use super::environment::{self, Rlimits};
 use super::exit::{Exit, Failure, OrExit};
 pub use super::flags::ServeArgs;
 use super::logging::{self, Level};
-use crate::admin::control::{self, ReloadReply, Socket};
+use crate::admin::control::{self, ReloadReply, Running, Socket};
 use crate::admin::{Admin, Listener, RunFile, parts};
 use crate::audit::{CloseError, KeptClients, ReloadTrigger, StartMode};
 use crate::config::{Loaded, Settings};
@@ -50,12 +51,16 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     log_start(&settings, file.as_deref(), &components);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (reloads, asked) = mpsc::channel(1);
-    let socket = Socket::bind(&settings.state_dir, reloads)
+    let socket = Socket::bind(&settings.state_dir, reloads.clone())
         .inspect_err(|error| {
             warn!("`courtesy reload` and `courtesy store` cannot ask this proxy: {error}");
         })
         .ok();
-    let admin = Admin::start(admin, socket, components.monitored_parts(started))?;
+    let parts = Arc::new(components.monitored_parts(started));
+    let running = Running::new(&parts, reloads);
+    let console =
+        console::of_proxy(&components, &parts, running, admin.as_ref(), args.state().clone());
+    let admin = Admin::start(admin, socket, parts, console)?;
     let run_file = write_run_file(&settings, admin.address());
     // From the first connection on, a signal drains.
     signals.note_serving();

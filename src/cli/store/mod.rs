@@ -24,8 +24,9 @@ use crate::store::Report;
 use crate::store::disk::{Offline, OpenError, Stats};
 use crate::types::origin::{Origin, Scheme, split_url};
 use crate::types::timestamp::Timestamp;
+pub use shown::Shown;
 pub use shown::size;
-use shown::{Attempt, File, Hold, OfAgent, OfEngine, Pace, Shown, State, say_broken};
+use shown::{Attempt, File, Hold, OfAgent, OfEngine, Pace, State, say_broken};
 
 /// The arguments of `courtesy store`.
 #[derive(Args, Debug)]
@@ -172,7 +173,8 @@ pub fn run_get(args: &GetArgs) -> Result<Exit, Failure> {
     Ok(Exit::No)
 }
 
-fn get_text(shown: &Shown, now: Timestamp, paint: Paint) -> String {
+/// What is known of an origin, a line each.
+pub fn get_text(shown: &Shown, now: Timestamp, paint: Paint) -> String {
     let mut lines = vec![paint.strong(&shown.origin)];
     let asked_as = shown.asked_as.iter();
     lines.extend(asked_as.map(|name| format!("as {}, for it alone", paint.strong(name))));

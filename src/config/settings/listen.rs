@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::ca;
 use crate::config::units;
-use crate::config::values::{ADMIN_PORT, AdminAddress, LogFormat, LogLevel, PROXY_PORT};
+use crate::config::values::{
+    ADMIN_PORT, AdminAddress, BrowserOrigin, ConsoleAccess, LogFormat, LogLevel, PROXY_PORT,
+};
 use crate::egress::Roots;
 use crate::proxy::{self, HttpsMode, ListenerTls, ListenerTlsError, MixedHosts};
 use crate::types::origin::{Host, HostPattern};
@@ -139,6 +141,12 @@ impl Https {
 pub struct Admin {
     /// A file with the token that requests need; absent: none is required.
     pub token_file: Option<PathBuf>,
+    /// Whether the admin listener has the pages of the console, and for whom.
+    pub console: ConsoleAccess,
+    /// The origins by which browsers reach the admin listener, beside those of this machine.
+    pub origins: Vec<BrowserOrigin>,
+    /// A file with the token of those who may see the console, but nothing of persons, and do nothing.
+    pub viewer_token_file: Option<PathBuf>,
 }
 
 /// `[log]`.

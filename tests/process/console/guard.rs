@@ -53,7 +53,10 @@ fn a_link_opens_in_one_browser_once_and_until_it_logs_out() {
             let fields: Vec<_> = cookie.iter().map(|cookie| ("Cookie", cookie.as_str())).collect();
             let answer = console.ask("GET", page, &fields, "");
             assert_eq!(answer.status, 401, "{page} {cookie:?}");
-            assert!(!answer.text().contains("example.com"), "{page} {cookie:?}");
+            // The form has the address that was asked for, to go on to.
+            let text = answer.text();
+            let shown = text.split("name=\"next\"").next().unwrap();
+            assert!(!shown.contains("example.com"), "{page} {cookie:?}");
         }
     }
     // A preview of the link does not spend it.
@@ -76,13 +79,13 @@ fn a_link_opens_in_one_browser_once_and_until_it_logs_out() {
 }
 
 #[test]
-fn wrong_codes_are_limited() {
+fn wrong_codes_shut_nobody_out() {
     let log = log();
     let console = Console::over(&[log.dir.path()]);
-    for number in 0..20 {
+    for number in 0..50 {
         assert_eq!(console.log_in(&format!("{number:064x}")).status, 403);
     }
-    assert_eq!(console.log_in(&console.code).status, 403, "none is looked at for a minute");
+    assert_eq!(console.log_in(&console.code).status, 303);
 }
 
 #[test]
@@ -99,8 +102,9 @@ fn another_name_of_this_machine_is_refused() {
         (format!("localhost.evil.example:{port}"), 421),
         (format!("evil.example:{port}"), 421),
         (format!("[fe80::1%25lo]:{port}"), 421),
-        ("localhost".into(), 421),
-        (format!("localhost:{}", port ^ 1), 421),
+        // The port is another where it is forwarded.
+        ("localhost".into(), 200),
+        (format!("localhost:{}", port ^ 1), 200),
         (String::new(), 421),
     ] {
         let answer = console.ask("GET", "/help", &[own, ("Host", &host)], "");
@@ -121,7 +125,7 @@ fn another_name_of_this_machine_is_refused() {
     };
     assert_eq!((absolute("localhost"), absolute("evil.example")), (200, 421));
     let old = format!("GET /help HTTP/1.0\r\nCookie: {}\r\n\r\n", console.session());
-    assert_eq!(console.exchange(old.as_bytes()).status, 421);
+    assert_eq!(console.exchange(old.as_bytes()).status, 200, "no browser speaks it");
 }
 
 #[test]

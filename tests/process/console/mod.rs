@@ -4,4 +4,5 @@ mod browser;
 mod guard;
 mod hostile;
 mod pages;
+mod proxy;
 mod support;

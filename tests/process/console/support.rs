@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
+use std::ops::Deref;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -10,12 +11,17 @@ use courtesy::types::sanitize::{digest, sha256_hex};
 
 use crate::testkit::processes::{DEADLINE, until};
 
-/// A console, and the session of one browser.
+/// A console over logs, and one browser.
 pub struct Console {
     child: Child,
-    pub port: u16,
     /// What its link lets in, once.
     pub code: String,
+    browser: Browser,
+}
+
+/// A browser at a console.
+pub struct Browser {
+    pub port: u16,
     session: Option<String>,
 }
 
@@ -63,22 +69,54 @@ impl Console {
         let port = port.parse().expect("a port");
         // The pipe stays open: it may print more.
         std::thread::spawn(move || lines.for_each(drop));
-        Self { child, port, code: code.to_owned(), session: None }
+        Self { child, code: code.to_owned(), browser: Browser { port, session: None } }
     }
 
     /// The same, with a browser that has opened its link.
     #[track_caller]
     pub fn opened(dirs: &[&Path]) -> Self {
         let mut console = Self::over(dirs);
-        let answer = console.log_in(&console.code);
-        assert_eq!(answer.status, 303, "{answer:?}");
-        console.session = Some(cookie(&answer));
+        console.browser = Browser::with(console.port, &format!("code={}", console.code));
         console
     }
 
     pub fn log_in(&self, code: &str) -> Answer {
+        self.browser.log_in(&format!("code={code}"))
+    }
+}
+
+impl Deref for Console {
+    type Target = Browser;
+
+    fn deref(&self) -> &Browser {
+        &self.browser
+    }
+}
+
+impl Browser {
+    /// One that nothing has let in.
+    pub const fn new(port: u16) -> Self {
+        Self { port, session: None }
+    }
+
+    /// One that a form has let in.
+    #[track_caller]
+    pub fn with(port: u16, form: &str) -> Self {
+        let stranger = Self::new(port);
+        let answer = stranger.log_in(form);
+        assert_eq!(answer.status, 303, "{answer:?}");
+        Self { session: Some(cookie(&answer)), ..stranger }
+    }
+
+    pub fn log_in(&self, form: &str) -> Answer {
         let origin = self.origin();
-        self.ask("POST", "/login", &[("Origin", &origin)], &format!("code={code}"))
+        self.ask("POST", "/login", &[("Origin", &origin)], form)
+    }
+
+    /// A form of the console, as the browser sends it.
+    pub fn post(&self, target: &str, form: &str) -> Answer {
+        let origin = self.origin();
+        self.ask("POST", target, &[("Origin", &origin), ("Cookie", self.session())], form)
     }
 
     pub fn origin(&self) -> String {

@@ -135,8 +135,8 @@ impl Proxy {
         let ca = settings.ca(None);
         let components =
             build(&settings, own, ca.clone(), Arc::clone(&clock) as _).expect("sound settings");
-        let admin =
-            Admin::start(Some(admin), None, components.monitored_parts(NOW)).expect("a thread");
+        let admin = Admin::start(Some(admin), None, components.monitored_parts(NOW).into(), None)
+            .expect("a thread");
         let server = Server::start(listeners, &components).expect("threads");
         let address = server.addresses()[0];
         let Components { store, audit, leaves, .. } = components;

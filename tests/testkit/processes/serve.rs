@@ -51,10 +51,16 @@ impl Serve {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Where its admin listener is.
+    #[track_caller]
+    pub fn admin_address(&self) -> SocketAddr {
+        self.named("health and metrics address=").expect("an admin listener")
+    }
+
     /// What it answers for a path of its admin listener.
     #[track_caller]
     pub fn admin(&self, path: &str) -> Answer {
-        let address = self.named("health and metrics address=").expect("an admin listener");
+        let address = self.admin_address();
         let answer = Crawler::new(address).ask(path, &address.to_string());
         answer.unwrap_or_else(|error| {
             let state = std::fs::read_to_string(format!("/proc/{}/status", self.id()));

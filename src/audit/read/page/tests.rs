@@ -45,8 +45,14 @@ fn close(dir: &TempDir, first_seq: u64, text: &str, is_compressed: bool) {
     }
 }
 
-const ALL: PageRequest =
-    PageRequest { before: None, limit: usize::MAX, bytes_max: u64::MAX, since: None, until: None };
+const ALL: PageRequest = PageRequest {
+    before: None,
+    after: 0,
+    limit: usize::MAX,
+    bytes_max: u64::MAX,
+    since: None,
+    until: None,
+};
 
 fn read(dir: &TempDir, request: PageRequest, wants: impl Fn(u64) -> bool) -> LinePage {
     let wants = |line: &[u8]| wants(AnyLine::parse(line).unwrap().seq);

@@ -253,6 +253,7 @@ impl Survey {
             Notice::Changed(_) | Notice::ChangesOmitted(_) | Notice::EvidenceLost(_) => {}
             Notice::Rewound(_)
             | Notice::Published(_)
+            | Notice::Operated(_)
             | Notice::RobotsFile(_)
             | Notice::Checkpointed(_)
             | Notice::Allowed(_) => {}

@@ -218,6 +218,7 @@ impl Reader {
             Notice::Checkpointed(_) => notices.checkpoints += 1,
             Notice::Pulse(_) => notices.pulses += 1,
             Notice::Published(_) => notices.published += 1,
+            Notice::Operated(_) => notices.operated += 1,
             Notice::SettingsChanged(_) => notices.settings += 1,
             Notice::Started(started) => {
                 if self.findings.logs.len() < LOGS_NAMED_MAX {

@@ -56,6 +56,7 @@ fn notices(notices: &Notices) -> Vec<String> {
         pruned,
         totals,
         pulses,
+        operated,
         published,
         started,
         checkpoints,
@@ -85,6 +86,7 @@ fn notices(notices: &Notices) -> Vec<String> {
         (totals, format!("{} of totals.", plural(totals, "line"))),
         (published, format!("{} published by a command.", plural(published, "checkpoint"))),
         (pulses, format!("{} of totals so far.", plural(pulses, "line"))),
+        (operated, format!("{} of who looked or acted by the console.", plural(operated, "line"))),
         (
             started + stopped,
             format!(

@@ -1,17 +1,21 @@
 //! What the log holds about a person: a name or an address that asked, from when to when, and where else it may stand.
 
 use askama::Template;
+use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::Response;
 
 use super::view::{Parameters, Shell, link, quoted};
+use crate::admin::guard::Role;
+use crate::audit::Operation;
 use crate::audit::read::Filter;
 use crate::audit::read::report::Report;
 use crate::cli::audit::filters;
 use crate::cli::audit::report::words::{minute, number};
 use crate::cli::console::archive::ReportAsked;
-use crate::cli::console::reading::{Asked, Shared, with_report};
-use crate::cli::console::respond::{bad, shown};
+use crate::cli::console::reading::{Asked, By, Shared, with_report};
+use crate::cli::console::respond::{bad, operators_only, shown};
+use crate::types::sanitize::sha256_hex;
 
 #[derive(Template)]
 #[template(path = "console/person.html", config = "src/templates/askama.toml")]
@@ -23,7 +27,10 @@ struct PersonPage {
 }
 
 /// `GET /person?client=…`
-pub async fn show(State(archive): Shared, Query(asked): Asked) -> Response {
+pub async fn show(State(archive): Shared, Extension(visitor): By, Query(asked): Asked) -> Response {
+    if visitor.role != Role::Operator {
+        return operators_only();
+    }
     let mut parameters = Parameters::of(asked);
     let client = parameters.take("client").unwrap_or_default();
     if let Err(why) = parameters.end() {
@@ -41,6 +48,8 @@ pub async fn show(State(archive): Shared, Query(asked): Asked) -> Response {
         Ok(wanted) => wanted,
         Err(why) => return bad(&format!("client: {why}")),
     };
+    // The log must not hold more about a person for being asked.
+    archive.note(&visitor, Operation::Person, &sha256_hex(client.as_bytes()));
     let asked = ReportAsked {
         filter: Filter { clients: vec![wanted], ..Filter::default() },
         clients: vec![client.clone()],

@@ -2,11 +2,13 @@
 //! robots.txt as it was read.
 
 use askama::Template;
+use axum::Extension;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 
 use super::view::{Parameters, Shell, link};
+use crate::admin::guard::Role;
 use crate::audit::evidence::CaptureRecord;
 use crate::audit::{Content, Event, Notice, Record, print_time, split};
 use crate::cli::audit::difference::Difference;
@@ -14,8 +16,8 @@ use crate::cli::audit::notices;
 use crate::cli::audit::report::words::number;
 use crate::cli::audit::show::{file as shown_file, words};
 use crate::cli::console::archive::{ConsoleArchive, LineInPlace};
-use crate::cli::console::reading::{Asked, Shared};
-use crate::cli::console::respond::{bad, busy, message, plain, shown};
+use crate::cli::console::reading::{Asked, By, Shared};
+use crate::cli::console::respond::{bad, busy, message, operators_only, plain, shown};
 use crate::cli::output::Paint;
 use crate::robots::{self, Dialect};
 use crate::types::sanitize;
@@ -62,7 +64,7 @@ struct FileLine {
 }
 
 /// `GET /record?log=0&seq=12`
-pub async fn show(State(archive): Shared, Query(asked): Asked) -> Response {
+pub async fn show(State(archive): Shared, Extension(visitor): By, Query(asked): Asked) -> Response {
     let (log, seq) = match place(asked) {
         Ok(place) => place,
         Err(why) => return bad(&why),
@@ -70,7 +72,7 @@ pub async fn show(State(archive): Shared, Query(asked): Asked) -> Response {
     let found = archive.search(move |archive| {
         let found = archive.line(log, seq)?;
         let Some(found) = found else { return Ok(None) };
-        Ok::<_, String>(Some(view(archive, log, seq, &found)))
+        Ok::<_, String>(Some(view(archive, visitor.role, (log, seq), &found)))
     });
     match found.await {
         None => busy(),
@@ -84,7 +86,10 @@ pub async fn show(State(archive): Shared, Query(asked): Asked) -> Response {
 }
 
 /// `GET /record/line?log=0&seq=12`: the line as it stands, with its end, so that its hash can be made again.
-pub async fn line(State(archive): Shared, Query(asked): Asked) -> Response {
+pub async fn line(State(archive): Shared, Extension(visitor): By, Query(asked): Asked) -> Response {
+    if visitor.role != Role::Operator {
+        return operators_only();
+    }
     let (log, seq) = match place(asked) {
         Ok(place) => place,
         Err(why) => return bad(&why),
@@ -113,7 +118,12 @@ fn place(asked: Vec<(String, String)>) -> Result<(usize, u64), String> {
     }
 }
 
-fn view(archive: &ConsoleArchive, log: usize, seq: u64, found: &LineInPlace) -> RecordPage {
+fn view(
+    archive: &ConsoleArchive,
+    role: Role,
+    (log, seq): (usize, u64),
+    found: &LineInPlace,
+) -> RecordPage {
     let faults = shown_file::faults(&found.check);
     let belief = if faults.is_empty() {
         vec![capital(shown_file::chain_words(&found.check))]
@@ -125,14 +135,21 @@ fn view(archive: &ConsoleArchive, log: usize, seq: u64, found: &LineInPlace) -> 
         .into_iter()
         .filter_map(|(name, seq)| Some((name.to_owned(), to(seq?))))
         .collect();
-    let raw = link("/record/line", &[("log", &log.to_string()), ("seq", &seq.to_string())]);
-    links.push(("As it stands in the log".into(), raw));
+    if role == Role::Operator {
+        let raw = link("/record/line", &[("log", &log.to_string()), ("seq", &seq.to_string())]);
+        links.push(("As it stands in the log".into(), raw));
+    }
     let shell = Shell::of(
         &format!("Line {}", number(seq)),
         "/records",
         format!("courtesy audit show {seq}"),
     );
-    let line = String::from_utf8_lossy(&found.line).into_owned();
+    let as_shown = archive.shown(role, &found.line);
+    let line = as_shown.as_deref().map_or_else(
+        || "It cannot be read, so that what of it is about persons is not known.".into(),
+        |line| String::from_utf8_lossy(line).into_owned(),
+    );
+    let as_shown = as_shown.unwrap_or_default();
     let mut page = RecordPage {
         shell,
         event: (String::new(), ""),
@@ -147,7 +164,7 @@ fn view(archive: &ConsoleArchive, log: usize, seq: u64, found: &LineInPlace) -> 
         links,
         line,
     };
-    match Content::parse(&found.line) {
+    match Content::parse(&as_shown) {
         Ok(Content::Record(record)) => page.record(archive, &record, &found.line),
         Ok(Content::Notice(notice)) => page.notice(archive, log, &notice),
         Err(_) => page.why = "This line cannot be read.".into(),

@@ -1,19 +1,20 @@
 //! The list of records, the newest first. Its parameters are the flags of `courtesy audit query`, with the same values.
 
 use askama::Template;
+use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use clap::{Args, Command, FromArgMatches};
 
 use super::view::{CellView, Parameters, RowView, Shell, TableView, link, quoted};
 use crate::audit::read::Filter;
-use crate::audit::{Content, Event, Reason, Record, checked_hash, print_time};
+use crate::audit::{Content, Event, Reason, Record, print_time};
 use crate::cli::audit::filters::{FilterFlags, ProfileFlag};
 use crate::cli::audit::notices;
 use crate::cli::audit::report::sections::Kind;
 use crate::cli::audit::show::words;
-use crate::cli::console::archive::MergedPage;
-use crate::cli::console::reading::{Asked, Shared};
+use crate::cli::console::archive::{MergedPage, PageLine};
+use crate::cli::console::reading::{Asked, By, Shared};
 use crate::cli::console::respond::{bad, busy, shown};
 
 /// Rows of a page.
@@ -34,6 +35,15 @@ struct RecordsPage {
     older: Option<String>,
     newest: Option<String>,
     note: String,
+    live: Option<LiveView>,
+}
+
+/// How new records are added to the page.
+struct LiveView {
+    /// The page with or without that.
+    toggle: String,
+    /// Where they come from, while that is wanted, and the line after which.
+    stream: Option<(String, u64)>,
 }
 
 /// What people filter by most; the other flags are parameters all the same.
@@ -69,9 +79,10 @@ fn first_line(text: &str) -> String {
 }
 
 /// `GET /records`
-pub async fn list(State(archive): Shared, Query(asked): Asked) -> Response {
+pub async fn list(State(archive): Shared, Extension(visitor): By, Query(asked): Asked) -> Response {
     let mut parameters = Parameters::of(asked);
     let before = parameters.take("before");
+    let is_live = parameters.take("live").is_some();
     let limit = parameters.take("limit").map(|text| text.parse::<usize>());
     let limit = match limit {
         None => ROWS,
@@ -84,14 +95,27 @@ pub async fn list(State(archive): Shared, Query(asked): Asked) -> Response {
         Err(why) => return bad(&why),
     };
     let cursor = before.clone();
+    let role = visitor.role;
     let found =
-        archive.search(move |archive| archive.page(&filter, cursor.as_deref(), limit)).await;
+        archive.search(move |archive| archive.page(role, &filter, cursor.as_deref(), limit)).await;
     let page = match found {
         None => return busy(),
         Some(Err(why)) => return bad(&why),
         Some(Ok(page)) => page,
     };
-    shown(&view(&pairs, before, archive.logs.len() > 1, page))
+    let newest = page.newest.unwrap_or_default();
+    let mut view = view(&pairs, before, archive.logs.len() > 1, page);
+    if archive.proxy.is_some() && view.newest.is_none() {
+        let stream = is_live.then(|| (address("/records/live", &pairs, &[("live", "1")]), newest));
+        let more: &[(&str, &str)] = if is_live { &[] } else { &[("live", "1")] };
+        view.live = Some(LiveView { toggle: address("/records", &pairs, more), stream });
+    }
+    shown(&view)
+}
+
+fn address(path: &str, pairs: &[(String, String)], more: &[(&str, &str)]) -> String {
+    let own = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    link(path, &own.chain(more.iter().copied()).collect::<Vec<_>>())
 }
 
 fn view(
@@ -105,10 +129,7 @@ fn view(
         values.next().map(|(_, value)| value.clone()).unwrap_or_default()
     };
     let has = |name: &str, word: &str| pairs.iter().any(|(a, b)| a == name && b == word);
-    let address = |pairs: &[(String, String)], more: &[(&str, &str)]| {
-        let own = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        link("/records", &own.chain(more.iter().copied()).collect::<Vec<_>>())
-    };
+    let address = |pairs: &[_], more: &[(&str, &str)]| address("/records", pairs, more);
     let without = |at: usize| {
         let others = pairs.iter().enumerate().filter(|(other, _)| *other != at);
         address(&others.map(|(_, pair)| pair.clone()).collect::<Vec<_>>(), &[])
@@ -143,15 +164,15 @@ fn view(
         older: page.older.as_ref().map(|older| address(pairs, &[("before", older)])),
         newest: before.map(|_| address(pairs, &[])),
         note: note + &damaged,
+        live: None,
     }
 }
 
 /// The lines as rows; each leads to its own page, and its values to the lines that have them, too.
-pub fn table(lines: &[(usize, u64, Vec<u8>)], is_of_several: bool) -> TableView {
-    let rows = lines.iter().map(|(log, seq, line)| {
+pub fn table(lines: &[PageLine], is_of_several: bool) -> TableView {
+    let rows = lines.iter().map(|PageLine { log, seq, line, is_changed }| {
         let to = link("/record", &[("log", &log.to_string()), ("seq", &seq.to_string())]);
-        let is_changed = checked_hash(line).is_err();
-        let mark = if is_changed { "! " } else { "" };
+        let mark = if *is_changed { "! " } else { "" };
         let number = CellView::link(format!("{mark}{seq}"), to);
         let cells = match Content::parse(line) {
             Ok(Content::Record(record)) => cells(&record),
@@ -172,7 +193,7 @@ pub fn table(lines: &[(usize, u64, Vec<u8>)], is_of_several: bool) -> TableView 
         let log = is_of_several.then(|| CellView::text((log + 1).to_string()));
         RowView {
             cells: log.into_iter().chain([number]).chain(cells).collect(),
-            is_urgent: is_changed,
+            is_urgent: *is_changed,
         }
     });
     let titles = [

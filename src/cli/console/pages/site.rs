@@ -2,22 +2,29 @@
 //! the exemptions that named it, and its dossier.
 
 use askama::Template;
+use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::Response;
 
 use super::record::capital;
 use super::records::table;
 use super::view::{Parameters, Shell, TableView, link, quoted};
-use crate::audit::Event;
+use crate::admin::guard::Role;
 use crate::audit::read::Filter;
 use crate::audit::read::filter::Place;
 use crate::audit::read::history::History;
+use crate::audit::{Event, Operation};
 use crate::cli::audit::dossier::{Dossier, VersionView, columns, facts, versions};
 use crate::cli::audit::history;
 use crate::cli::audit::report::sections::sections;
 use crate::cli::console::archive::{ConsoleArchive, ReportAsked, words};
-use crate::cli::console::reading::{Asked, Shared, with_report};
-use crate::cli::console::respond::{bad, busy, plain, shown};
+use crate::cli::console::proxy::RunningProxy;
+use crate::cli::console::reading::{Asked, By, Shared, with_report};
+use crate::cli::console::respond::{bad, busy, operators_only, plain, shown};
+use crate::cli::output::Paint;
+use crate::cli::store::{Shown, get_text};
+use crate::runtime::clock::{Clock, SystemClock};
+use crate::types::origin::split_url;
 
 /// Lines that are shown of what was forwarded.
 const FORWARDED_MAX: usize = 20;
@@ -63,10 +70,14 @@ struct SitePage {
     links: Vec<(String, String)>,
     /// Of one log a dossier can be made.
     dossier: Option<String>,
+    /// What the running proxy knows of it.
+    now: Option<Vec<String>>,
+    may_act: bool,
+    origin: String,
 }
 
 /// `GET /site?origin=https://example.com`
-pub async fn show(State(archive): Shared, Query(asked): Asked) -> Response {
+pub async fn show(State(archive): Shared, Extension(visitor): By, Query(asked): Asked) -> Response {
     let origin = match origin(asked) {
         Ok(origin) => origin,
         Err(why) => return bad(&why),
@@ -100,11 +111,18 @@ pub async fn show(State(archive): Shared, Query(asked): Asked) -> Response {
         },
     };
     let name = origin.clone();
-    match archive.search(move |archive| view(archive, name, &filter, tables)).await {
-        None => busy(),
-        Some(Err(why)) => bad(&why),
-        Some(Ok(page)) => shown(&page),
-    }
+    let viewed = archive.search({
+        let role = visitor.role;
+        move |archive| view(archive, role, name, &filter, tables)
+    });
+    let page = match viewed.await {
+        None => return busy(),
+        Some(Err(why)) => return bad(&why),
+        Some(Ok(page)) => page,
+    };
+    let Some(proxy) = archive.proxy.clone() else { return shown(&page) };
+    let known = tokio::task::spawn_blocking(move || known(&proxy, &origin)).await;
+    shown(&SitePage { now: known.ok(), may_act: visitor.role == Role::Operator, ..page })
 }
 
 fn origin(asked: Vec<(String, String)>) -> Result<String, String> {
@@ -120,6 +138,7 @@ fn origin(asked: Vec<(String, String)>) -> Result<String, String> {
 
 fn view(
     archive: &ConsoleArchive,
+    role: Role,
     origin: String,
     filter: &Filter,
     (exemptions, paced): (Option<TableView>, Option<TableView>),
@@ -131,7 +150,7 @@ fn view(
     let forwarded = Event::ALL.into_iter().filter(|event| *event != Event::Denied);
     let forwarded: Vec<_> = forwarded.map(|event| event.word().to_owned()).collect();
     let filter_forwarded = Filter { events: forwarded, ..filter.clone() };
-    let page = archive.page(&filter_forwarded, None, FORWARDED_MAX)?;
+    let page = archive.page(role, &filter_forwarded, None, FORWARDED_MAX)?;
     let count: u64 = site
         .versions
         .iter()
@@ -166,16 +185,42 @@ fn view(
         exemptions,
         paced,
         links,
-        dossier: (archive.logs.len() == 1).then(|| link("/site/dossier", &[("origin", &origin)])),
+        now: None,
+        may_act: false,
+        dossier: (archive.logs.len() == 1 && role == Role::Operator)
+            .then(|| link("/site/dossier", &[("origin", &origin)])),
+        origin,
     })
 }
 
+/// What the running proxy knows of a site now, a line each.
+fn known(proxy: &RunningProxy, origin: &str) -> Vec<String> {
+    let Ok((parsed, _)) = split_url(origin.as_bytes()) else { return Vec::new() };
+    match proxy.origin(&parsed) {
+        Ok(None) => vec!["Nothing: it was not asked for since it was forgotten.".into()],
+        Ok(Some(report)) => {
+            let text = get_text(&Shown::of(report), SystemClock.wall(), Paint::OFF);
+            // The first line names it, as the page does.
+            text.lines().skip(1).map(|line| line.trim_end().to_owned()).collect()
+        }
+        Err(error) => vec![format!("It cannot be told: {error}")],
+    }
+}
+
 /// `GET /site/dossier?origin=…`: what this site may see, and nothing of another, as a file to hand over.
-pub async fn dossier(State(archive): Shared, Query(asked): Asked) -> Response {
+pub async fn dossier(
+    State(archive): Shared,
+    Extension(visitor): By,
+    Query(asked): Asked,
+) -> Response {
+    if visitor.role != Role::Operator {
+        return operators_only();
+    }
     let origin = match origin(asked) {
         Ok(origin) => origin,
         Err(why) => return bad(&why),
     };
+    archive.note(&visitor, Operation::Export, &format!("the dossier of {origin}"));
     let name = origin.split_once("://").map_or("site", |(_, host)| host).replace(':', "-");
     let made = archive.search(move |archive| {
         let place = Place::parse(&origin).map_err(|error| error.to_string())?;

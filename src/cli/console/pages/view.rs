@@ -1,5 +1,6 @@
 //! What pages have in common: their frame, their tables, their links and the parameters of their addresses.
 
+use crate::admin::guard::{Role, Visitor};
 use crate::audit::Event;
 use crate::cli::audit::report::sections::{Kind, Section, column};
 use crate::cli::audit::report::words::minute;
@@ -15,6 +16,35 @@ pub struct Shell {
     pub made_at: String,
     pub version: &'static str,
 }
+
+tokio::task_local! {
+    /// What the frames of all pages have in common that are made for one request.
+    static FRAME: Frame;
+}
+
+/// Who a page is made for, and of what.
+#[derive(Clone, Debug, Default)]
+pub struct Frame {
+    /// The proxy that writes the log serves the pages.
+    pub has_proxy: bool,
+    /// Nobody, where none was let in.
+    pub visitor: Option<Visitor>,
+}
+
+impl Frame {
+    /// Runs what makes a page.
+    pub async fn around<T>(self, make: impl Future<Output = T>) -> T {
+        FRAME.scope(self, make).await
+    }
+
+    /// That of the request whose page is made.
+    fn current() -> Self {
+        FRAME.try_with(Self::clone).unwrap_or_default()
+    }
+}
+
+/// The page of what only a running proxy knows.
+pub const NOW: (&str, &str) = ("/now", "Now");
 
 /// The pages in the navigation.
 pub const PAGES: [(&str, &str); 7] = [
@@ -42,7 +72,21 @@ impl Shell {
 
     /// The navigation: address, name, and whether it is this page.
     pub fn pages(&self) -> Vec<(&'static str, &'static str, bool)> {
-        PAGES.iter().map(|(at, name)| (*at, *name, *at == self.active)).collect()
+        let frame = Frame::current();
+        let mut pages = PAGES.to_vec();
+        if frame.has_proxy {
+            pages.insert(1, NOW);
+        }
+        pages.retain(|_| frame.visitor.is_some());
+        pages.iter().map(|(at, name)| (*at, *name, *at == self.active)).collect()
+    }
+
+    /// Who is logged in, and may log out.
+    pub fn visitor(&self) -> Option<&'static str> {
+        Frame::current().visitor.map(|visitor| match visitor.role {
+            Role::Viewer => "viewer",
+            Role::Operator => "operator",
+        })
     }
 }
 

@@ -1,0 +1,168 @@
+//! What only the running proxy knows: how it is, who waits for what, and the settings in effect; and what an operator
+//! may have it do.
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::{Extension, Form};
+
+use super::record::capital;
+use super::view::{CellView, Parameters, RowView, Shell, TableView, link};
+use crate::admin::guard::{Role, Visitor};
+use crate::admin::{Check, Status};
+use crate::audit::Operation;
+use crate::cli::audit::report::sections::Kind;
+use crate::cli::audit::report::words::second;
+use crate::cli::console::proxy::RunningProxy;
+use crate::cli::console::reading::{Asked, By, Shared};
+use crate::cli::console::respond::{bad, message, operators_only, redirect, shown};
+use crate::types::origin::{Origin, split_url};
+
+#[derive(Template)]
+#[template(path = "console/now.html", config = "src/templates/askama.toml")]
+struct NowPage {
+    shell: Shell,
+    /// How it is, and whether that is as it should be.
+    verdict: (&'static str, &'static str),
+    facts: Vec<(&'static str, String)>,
+    tables: Vec<TableView>,
+    may_act: bool,
+}
+
+/// `GET /now`
+pub async fn show(State(archive): Shared, Extension(visitor): By, Query(asked): Asked) -> Response {
+    if let Err(why) = Parameters::of(asked).end() {
+        return bad(&why);
+    }
+    let Some(proxy) = &archive.proxy else { return no_proxy() };
+    let checks = proxy.checks();
+    let worst = checks.iter().map(|check| check.status).max().unwrap_or(Status::Ready);
+    let time = |time: Option<_>| time.map_or_else(|| "not since the start".into(), second);
+    let last = time(proxy.reloads().last_success());
+    // Settings name networks and persons.
+    let may_act = visitor.role == Role::Operator;
+    shown(&NowPage {
+        shell: Shell::of("Now", "/now", "courtesy health --verbose".into()),
+        verdict: words(worst),
+        facts: vec![
+            ("Started", second(proxy.started())),
+            ("Settings read again", last),
+            ("Sessions of the console", archive.guard.session_count().to_string()),
+        ],
+        tables: [Some(parts(&checks)), may_act.then(|| settings(proxy))]
+            .into_iter()
+            .flatten()
+            .collect(),
+        may_act,
+    })
+}
+
+fn no_proxy() -> Response {
+    let why = "These pages are of a log. What a running proxy knows, its own console shows.";
+    message(StatusCode::NOT_FOUND, "No proxy serves these pages", why)
+}
+
+fn words(status: Status) -> (&'static str, &'static str) {
+    match status {
+        Status::Ready => ("Ready", "allowed"),
+        Status::Degraded => ("Ready, but something is not as it should be", "forwarded"),
+        Status::NotReady => ("Not ready: it should be sent no requests", "forwarded"),
+    }
+}
+
+fn parts(checks: &[Check]) -> TableView {
+    let rows = checks.iter().map(|check| {
+        let problem = check.problem.as_deref().map(capital);
+        let problem = problem.unwrap_or_else(|| "As it should be".into());
+        RowView {
+            is_urgent: check.status != Status::Ready,
+            cells: vec![CellView::text(check.part), CellView::text(problem)],
+        }
+    });
+    TableView {
+        title: "How it is".into(),
+        columns: TableView::columns(&[("Part", Kind::Word), ("How it is", Kind::Text)]),
+        rows: rows.collect(),
+        ..TableView::default()
+    }
+}
+
+fn settings(proxy: &RunningProxy) -> TableView {
+    let failing = proxy.reloads().failing();
+    let note = |why| format!("They could not be read again, and the former ones stay: {why}");
+    let rows = proxy.reloads().in_effect().into_iter().map(|setting| RowView {
+        cells: vec![
+            CellView::text(setting.key),
+            CellView::text(setting.value.to_string()),
+            CellView::text(setting.from),
+        ],
+        is_urgent: false,
+    });
+    let columns = [("Setting", Kind::Word), ("Value", Kind::Text), ("From", Kind::Text)];
+    TableView {
+        title: "Settings in effect".into(),
+        notes: failing.map(note).into_iter().collect(),
+        columns: TableView::columns(&columns),
+        rows: rows.collect(),
+        foot: None,
+    }
+}
+
+/// `POST /act`: what an operator has the proxy do. It is a line of the log before it is done.
+pub async fn act(
+    State(archive): Shared,
+    Extension(visitor): By,
+    Form(fields): Form<Vec<(String, String)>>,
+) -> Response {
+    if visitor.role != Role::Operator {
+        return operators_only();
+    }
+    let Some(proxy) = archive.proxy.clone() else { return no_proxy() };
+    let mut parameters = Parameters::of(fields);
+    let (action, origin) = (parameters.take("action"), parameters.take("origin"));
+    if let Err(why) = parameters.end() {
+        return bad(&why);
+    }
+    let origin = origin.map(|text| split_url(text.as_bytes()).map(|(origin, _)| origin));
+    let action = action.unwrap_or_default().parse();
+    match (action, origin) {
+        (Ok(action @ (Operation::Forget | Operation::Fetch)), Some(Ok(origin))) => {
+            of_origin(proxy, &visitor, action, origin).await
+        }
+        (Ok(Operation::Forget | Operation::Fetch), _) => {
+            bad("origin: name a site, as https://example.com")
+        }
+        (Ok(Operation::Reload), None) => {
+            proxy.note(&visitor, Operation::Reload, None);
+            // What came of it stands on the page.
+            let _ = tokio::task::spawn_blocking(move || proxy.reload()).await;
+            redirect("/now")
+        }
+        (Ok(Operation::Verify), None) => {
+            proxy.note(&visitor, Operation::Verify, None);
+            archive.read_again();
+            redirect("/")
+        }
+        _ => bad("action: it is forget, fetch, reload or verify"),
+    }
+}
+
+async fn of_origin(
+    proxy: RunningProxy,
+    visitor: &Visitor,
+    action: Operation,
+    origin: Origin,
+) -> Response {
+    let name = origin.to_string();
+    proxy.note(visitor, action, Some(&name));
+    let work = move || match action {
+        Operation::Fetch => proxy.fetch(&origin).map_err(|error| error.to_string()),
+        _ => proxy.forget(&origin).map(drop).map_err(|error| error.to_string()),
+    };
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(())) => redirect(&link("/site", &[("origin", &name)])),
+        Ok(Err(why)) => message(StatusCode::BAD_GATEWAY, "It could not be done", &capital(&why)),
+        Err(_) => message(StatusCode::INTERNAL_SERVER_ERROR, "It could not be done", ""),
+    }
+}
