@@ -36,7 +36,7 @@ const SESSION_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 const WRONG_TOKENS_MAX: u32 = 20;
 const WRONG_TOKENS_TIME: Duration = Duration::from_secs(60);
 
-/// What somebody may do here.
+/// What a visitor may do here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Sees all but what is about persons: clients, users, and the queries of URLs.
@@ -210,7 +210,7 @@ impl Guard {
         format!("{prefix}courtesy-{}", self.address.port())
     }
 
-    /// Whether the browser came by https: whoever ends TLS before this is named in the settings.
+    /// Whether the browser came by https: what ends TLS before this is named in the settings.
     fn is_https(&self, headers: &HeaderMap) -> bool {
         let host = headers.get(HOST).and_then(|field| field.to_str().ok()).unwrap_or_default();
         self.listed(host).is_some_and(|origin| origin.scheme() == Scheme::Https)

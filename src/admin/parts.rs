@@ -87,6 +87,7 @@ impl Reloads {
         self.state().failures
     }
 
+    /// When it was done last.
     pub fn last_success(&self) -> Option<Timestamp> {
         self.state().last_success
     }

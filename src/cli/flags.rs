@@ -268,7 +268,7 @@ requests under way finish (limits.drain_delay, limits.drain_timeout); a second o
 
 `courtesy reload`, HUP, or a change of the configuration file or of a file that it names applies
 the new settings, from the next request on; invalid ones are refused as a whole, and the log names
-them. state_dir, workers, the addresses of listen, admin.token_file, audit.dir, store.enabled,
+them. state_dir, workers, the addresses of listen, all of admin, audit.dir, store.enabled,
 log.format, engine.name, prefix and required, and whether there is an engine, need a restart. A CA
 that `courtesy ca rotate` has made is taken up by `courtesy reload` or HUP alone. The log of
 denials is rotated by the proxy itself (audit.rotate_size, audit.retain), and by nothing else.

@@ -434,7 +434,7 @@ words! {
         /// A browser that `courtesy console` has let in, or that has a token.
         #[default]
         On = "on",
-        /// Whoever can connect, which only users of this machine can.
+        /// All that can connect, which only users of this machine can.
         Open = "open",
         Off = "off",
     }

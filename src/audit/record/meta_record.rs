@@ -461,7 +461,7 @@ words! {
     }
 }
 
-/// Somebody has looked at the log, or acted, by the console of the running proxy.
+/// A visitor has looked at the log, or acted, by the console of the running proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Operated {

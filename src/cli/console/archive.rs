@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::jobs::{Jobs, Reading};
+use super::jobs::{Jobs, Reading, in_background};
 use super::proxy::RunningProxy;
 use crate::admin::guard::{Guard, Role, Visitor};
 use crate::audit::evidence::{BlobStore, CaptureRecord, Found, Kind};
@@ -20,7 +20,7 @@ use crate::cli::audit::verify::{Against, heads};
 use crate::cli::exit::{Exit, Failure};
 use crate::runtime::clock::{Clock, SystemClock};
 use axum::http::HeaderMap;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 /// Rows of each list of a report: the pages link to the others.
 const ROWS_MAX: usize = 20;
@@ -78,7 +78,9 @@ pub struct LineInPlace {
 pub struct PageLine {
     /// The place of its log.
     pub log: usize,
+    /// Its number in the chain.
     pub seq: u64,
+    /// Without its end.
     pub line: Vec<u8>,
     /// It is not what was written.
     pub is_changed: bool,
@@ -118,7 +120,7 @@ impl ConsoleArchive {
         })
     }
 
-    /// Makes it a line of the log that somebody looked or acted, where the proxy that writes the log serves this.
+    /// Makes it a line of the log that a visitor looked or acted, where the proxy that writes the log serves this.
     pub fn note(&self, visitor: &Visitor, action: Operation, subject: &str) {
         if let Some(proxy) = &self.proxy {
             proxy.note(visitor, action, Some(subject));
@@ -206,11 +208,12 @@ impl ConsoleArchive {
         let waiting = Arc::clone(&self.waiting).try_acquire_owned().ok()?;
         let searching = Arc::clone(&self.searching).acquire_owned().await.ok()?;
         let archive = Arc::clone(self);
-        let work = move || {
+        let (done, found) = oneshot::channel();
+        in_background(move || {
             let _places = (waiting, searching);
-            work(&archive)
-        };
-        tokio::task::spawn_blocking(work).await.ok()
+            let _ = done.send(work(&archive));
+        });
+        found.await.ok()
     }
 
     /// A page of the records, and of the notices where their words are asked for, that `filter` admits. What a role may

@@ -122,10 +122,24 @@ impl<T: Send + Sync + 'static> Jobs<T> {
         if queue.running.is_none() {
             queue.running = Some(String::new());
             let (state, progress) = (Arc::clone(&self.state), Arc::clone(&self.progress));
-            tokio::task::spawn_blocking(move || work_off(&state, &progress));
+            in_background(move || work_off(&state, &progress));
         }
         Reading::UnderWay(0)
     }
+}
+
+/// The least that a thread can have of the processor, beside others (`nice(2)`).
+const NICE: i32 = 19;
+
+/// Does something on a thread of its own that the system serves after all others: requests to the proxy go before who
+/// reads its log. Where there can be no thread, nothing is done.
+pub fn in_background(work: impl FnOnce() + Send + 'static) {
+    let work = move || {
+        // Of this thread alone, as Linux has it. Where it is not permitted, it is a thread like others.
+        let _ = rustix::process::nice(NICE);
+        work();
+    };
+    let _ = std::thread::Builder::new().name("console-read".into()).spawn(work);
 }
 
 /// One after the other, until none waits.

@@ -30,7 +30,7 @@ impl RunningProxy {
         Self { parts, running }
     }
 
-    /// Makes it a line of the log that somebody looked or acted.
+    /// Makes it a line of the log that a visitor looked or acted.
     pub fn note(&self, visitor: &Visitor, action: Operation, subject: Option<&str>) {
         let text = |text: &str| sanitize::text(text.as_bytes(), SUBJECT_BYTES_MAX);
         let notice = Notice::Operated(Operated {

@@ -87,6 +87,7 @@ pub fn add_other_kinds(dir: &Path) {
         ("pruned", json!({ "last_hash": "0".repeat(64), "last_seq": 0 })),
         ("pulse", json!({ "allowed": 1, "by_host": 0, "by_path": 1, "denied": 0, "since": time })),
         ("published", json!({ "by": "git", "checkpoint": "ab".repeat(32) })),
+        ("operated", json!({ "action": "export", "by": "token", "subject": "the report" })),
         ("evidence_lost", json!({ "evidence": ["evidence/ab/ab.txt.gz"] })),
         // Of a later version.
         ("fetched", json!({ "agent": "ExampleBot", "reason": "it decided", "robots": null })),

@@ -44,38 +44,20 @@ fn served(site: &Site) -> Place {
     place
 }
 
-#[test]
-fn the_pages_in_chromium() {
+/// What a walk through the console found.
+fn walked(link: &str, live: Option<Value>, paths: &[&str]) -> Value {
     apt("chromium", "chromium");
-    let site = Site::with_rules(RULES);
-    let place = served(&site);
     let scratch = tempfile::tempdir().expect("a directory");
     let (node, program) = (node(), with_modules("console.mjs", scratch.path()));
-    let console = Console::over(&[&place.audit_dir()]);
-    let link = format!("{}/login?code={}", console.origin(), console.code);
-    let origin = site.url("/").trim_end_matches('/').replace(':', "%3A").replace('/', "%2F");
-    let walk = Command::new(node)
-        .arg(program)
-        .arg(link)
-        .args([
-            "/",
-            "/records",
-            "/records?event=denied",
-            "/record?seq=2",
-            "/record?seq=3",
-            "/sites",
-        ])
-        .args([
-            format!("/site?origin={origin}"),
-            format!("/ask?url={origin}%2Fprivate%2Fx&agent=ExampleBot"),
-        ])
-        .args(["/exemptions", "/unknown", "/person?client=127.0.0.1", "/help"])
-        .output();
-    drop(console);
-    let walk = walk.expect("node");
+    let mut walk = Command::new(node);
+    walk.arg(program).arg(link).args(paths);
+    walk.envs(live.map(|live| ("LIVE", live.to_string())));
+    let walk = walk.output().expect("node");
     let said = String::from_utf8_lossy(&walk.stderr);
-    let found: Value =
-        serde_json::from_slice(&walk.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    serde_json::from_slice(&walk.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
+}
+
+fn assert_fine(found: &Value) {
     for nothing in ["elsewhere", "errors", "violations", "overflows"] {
         assert_eq!(found[nothing], Value::Array(Vec::new()), "{nothing}: {found:#}");
     }
@@ -93,11 +75,72 @@ fn the_pages_in_chromium() {
     let pages = found["titles"].as_object().expect("the pages");
     for (path, title) in pages {
         assert!(title.as_str().is_some_and(|title| title.starts_with("200 ")), "{path}: {title}");
-        assert_eq!(found["requests"][path], 1, "{path} is one request");
+        // A page to which records are added asks for those, too.
+        if !path.contains("live=1") {
+            assert_eq!(found["requests"][path], 1, "{path} is one request");
+        }
         assert!(
             found["bytes"][path].as_u64().is_some_and(|bytes| bytes <= 60_000),
             "{path}: {found:#}"
         );
         assert!(found["without_script"][path].as_str().is_some_and(|title| !title.is_empty()));
     }
+}
+
+fn encoded_origin(site: &Site) -> String {
+    site.url("/").trim_end_matches('/').replace(':', "%3A").replace('/', "%2F")
+}
+
+#[test]
+fn the_pages_of_an_archive_in_chromium() {
+    let site = Site::with_rules(RULES);
+    let place = served(&site);
+    let console = Console::over(&[&place.audit_dir()]);
+    let link = format!("{}/login?code={}", console.origin(), console.code);
+    let origin = encoded_origin(&site);
+    let found = walked(
+        &link,
+        None,
+        &[
+            "/",
+            "/records",
+            "/records?event=denied",
+            "/record?seq=2",
+            "/record?seq=3",
+            "/sites",
+            &format!("/site?origin={origin}"),
+            &format!("/ask?url={origin}%2Fprivate%2Fx&agent=ExampleBot"),
+            "/exemptions",
+            "/unknown",
+            "/person?client=127.0.0.1",
+            "/help",
+        ],
+    );
+    drop(console);
+    assert_fine(&found);
+}
+
+#[test]
+fn the_pages_of_a_running_proxy_in_chromium() {
+    let site = Site::with_rules(RULES);
+    let place = served(&site);
+    let serve = place.serve();
+    for path in ["/private/a", "/private/b"] {
+        assert_eq!(serve.get(&site.url(path)).status, 403);
+    }
+    let said = place.run("console").stdout;
+    let said = String::from_utf8(said).expect("text");
+    let link = said.lines().find(|line| line.contains("/login?code=")).expect("a link");
+    let live = serde_json::json!({
+        "proxy": serve.address().to_string(), "url": site.url("/private/live"),
+    });
+    let of_site = format!("/site?origin={}", encoded_origin(&site));
+    let paths = ["/", "/now", "/records", "/records?live=1", &of_site, "/help"];
+    let found = walked(link.trim(), Some(live), &paths);
+    assert_fine(&found);
+    let live = &found["live"];
+    let counts: Vec<_> = live["counts"].as_array().expect("counts").clone();
+    let [first, added, held, shown] = [0, 1, 2, 3].map(|at| counts[at].as_u64().unwrap());
+    assert_eq!((added, held, shown), (first + 1, first + 1, first + 2), "{live}");
+    assert_eq!((&live["held"], &live["is_as_loaded"]), (&true.into(), &true.into()), "{live}");
 }

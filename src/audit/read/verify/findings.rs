@@ -90,7 +90,7 @@ pub struct Notices {
     pub pulses: u64,
     /// Checkpoints that a command has taken.
     pub published: u64,
-    /// How often somebody looked or acted by the console.
+    /// How often a visitor looked or acted by the console.
     pub operated: u64,
     /// How often the proxy was started.
     pub started: u64,

@@ -27,7 +27,7 @@ tokio::task_local! {
 pub struct Frame {
     /// The proxy that writes the log serves the pages.
     pub has_proxy: bool,
-    /// Nobody, where none was let in.
+    /// None, where none was let in.
     pub visitor: Option<Visitor>,
 }
 

@@ -3,8 +3,11 @@
 import { chromium } from "playwright-core";
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
+import { get } from "node:http";
 
 const [link, ...paths] = process.argv.slice(2);
+// Of a running proxy: its address, and a URL that it denies.
+const live = process.env.LIVE && JSON.parse(process.env.LIVE);
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const shots = process.env.SHOTS;
 const base = new URL("/", link).href;
@@ -33,6 +36,40 @@ function watch(page) {
   page.on("dialog", (dialog) => { found.dialogs++; dialog.dismiss(); });
   page.on("pageerror", (error) => found.errors.push(String(error)));
   page.on("console", (message) => { if (message.type() === "error") found.errors.push(message.text()); });
+}
+
+// New records come to an open page, not under who reads it, and each once.
+async function addedRows(own) {
+  const page = await own.newPage();
+  watch(page);
+  const count = () => page.locator("table.rows tbody tr").count();
+  const says = (words) => page.waitForFunction((words) => document.getElementById("live-state").textContent.includes(words), words);
+  const denied = async () => {
+    const [host, port] = live.proxy.split(":");
+    await new Promise((done, failed) => get({ host, port, path: live.url, headers: { host: new URL(live.url).host } }, (it) => it.resume().on("end", done)).on("error", failed));
+  };
+  await page.goto(new URL("/records?live=1&event=denied", base).href);
+  await says("as they come");
+  const counts = [await count()];
+  await denied();
+  await page.waitForFunction((before) => document.querySelectorAll("table.rows tbody tr").length > before, counts[0]);
+  counts.push(await count());
+  const top = () => page.locator("table.rows tbody tr").first().innerText();
+  const newest = await top();
+  await page.locator("table.rows tbody a").first().focus();
+  await denied();
+  await says("Paused, 1 newer");
+  counts.push(await count());
+  const held = (await top()) === newest;
+  await page.getByRole("button", { name: "Go on" }).click();
+  await says("as they come");
+  counts.push(await count());
+  const shown = await page.locator("table.rows tbody").innerHTML();
+  await page.reload();
+  const again = await page.locator("table.rows tbody").innerHTML();
+  const text = (html) => html.replace(/\s+/g, "");
+  await own.close();
+  return { counts, held, is_as_loaded: text(shown) === text(again) };
 }
 
 try {
@@ -103,6 +140,7 @@ try {
   await board.waitForURL(/\/record\?/);
   found.by_keyboard = await board.title();
   await keys.close();
+  if (live) found.live = await addedRows(await browser.newContext({ storageState: state }));
 } finally {
   await browser.close();
 }
