@@ -38,7 +38,7 @@ use view::{Parameters, Shell, TableView, link};
 /// Bytes of a form.
 const BODY_BYTES_MAX: usize = 8 << 10;
 
-/// The pages of an archive, and what is said where there is none.
+/// The pages of an archive, and the answer where there is none.
 pub fn router(archive: &Arc<ConsoleArchive>) -> Router {
     let nothing = Router::new().fallback(nothing);
     pages(archive).fallback_service(in_frame(nothing, archive))
