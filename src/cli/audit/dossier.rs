@@ -13,6 +13,7 @@ use super::head;
 use super::history::file_of;
 use super::line_selector::LastLine;
 use super::log_source::{LogSourceFlags, identity};
+use super::remarks::remark;
 use super::report::words::{minute, number, plural, second};
 use super::verify::Heads;
 use crate::audit::checkpoint::{self, Checkpoint};
@@ -163,10 +164,10 @@ impl Dossier {
         )?;
         let damaged = self.selection.damaged;
         if damaged > 0 {
-            eprintln!(
+            remark(format!(
                 "warning: {} damaged and left out; see courtesy audit verify",
                 plural(damaged, "line")
-            );
+            ));
         }
         Ok(if damaged > 0 { Exit::No } else { Exit::Done })
     }

@@ -1,6 +1,7 @@
 //! Selects lines of a log by a filter, and counts the damaged ones.
 
 use super::progress::Progress;
+use super::remarks::remark;
 use crate::audit::read::{Block, CompiledFilter, Log, Scan, ScanError, ScanItem};
 use crate::audit::{
     AnyLine, Content, GapEvent, Head, LineKind, Notice, checked_hash, print_time, split,
@@ -44,7 +45,7 @@ impl LineSelector {
             Err(error) => {
                 self.progress.clear();
                 let failure = Failure::from(error);
-                eprintln!("warning: {:#}", failure.error);
+                remark(format!("warning: {:#}", failure.error));
                 self.unreadable.get_or_insert(failure.exit);
                 Some(None)
             }
@@ -110,10 +111,10 @@ fn note_lost(notice: &Notice, compiled: &CompiledFilter) {
         && compiled.covers(gap.since, gap.time)
     {
         let [since, time] = [gap.since, gap.time].map(print_time);
-        eprintln!(
+        remark(format!(
             "note: {} records of {since} to {time} could not be written and are lost",
             gap.lost
-        );
+        ));
     }
 }
 

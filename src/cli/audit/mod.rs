@@ -14,6 +14,7 @@ pub mod log_source;
 pub mod notices;
 pub mod progress;
 mod query;
+pub mod remarks;
 mod repeats;
 mod replay;
 pub mod report;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytesize::ByteSize;
 
+use super::remarks;
 use crate::audit::read::Extent;
 use crate::cli::output::human_duration;
 use crate::runtime::clock::monotonic;
@@ -27,7 +28,7 @@ impl Progress {
     pub fn new() -> Self {
         let started = monotonic();
         Self {
-            is_watched: io::stderr().is_terminal(),
+            is_watched: io::stderr().is_terminal() && remarks::are_printed(),
             started,
             next: started + SHOWN_AFTER,
             is_shown: false,

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::line_selector::last_line;
 use super::log_source::identity;
+use super::remarks::remark;
 use crate::audit::read::{Log, Scan};
 use crate::audit::{AnyLine, checked_hash};
 use crate::types::LogId;
@@ -67,7 +68,8 @@ impl Repeats {
                 };
                 let names = [log, other]
                     .map(|log| sanitize::text(log.dir().as_os_str().as_bytes(), PATH_BYTES_MAX));
-                eprintln!("note: {} and {} have lines of the same log: {done}", names[0], names[1]);
+                let [one, two] = names;
+                remark(format!("note: {one} and {two} have lines of the same log: {done}"));
                 for at in [first, second] {
                     let range = shared[at].get_or_insert((from, to));
                     *range = (range.0.min(from), range.1.max(to));

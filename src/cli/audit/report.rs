@@ -16,6 +16,7 @@ use clap::{Args, ValueEnum};
 use super::filters;
 use super::log_source::{LogSourceFlags, Witnesses};
 use super::progress::Progress;
+use super::remarks::remark;
 use super::repeats::Repeats;
 use super::verify::{Against, Heads, heads};
 use crate::audit::read::filter::{Client, Filter, Place};
@@ -237,7 +238,7 @@ fn read(
             Err(error) => {
                 tell(None, lines);
                 let failure = Failure::from(error);
-                eprintln!("warning: {:#}", failure.error);
+                remark(format!("warning: {:#}", failure.error));
                 exit = failure.exit;
             }
         }

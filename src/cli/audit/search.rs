@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use super::filters;
 use super::line_selector::LineSelector;
 use super::progress::Progress;
+use super::remarks::remark;
 use super::repeats::Repeats;
 use crate::audit::read::{CompiledFilter, Extent, Filter, Log, Scan, ScanError, ScanItem};
 use crate::audit::{AnyLine, checked_hash};
@@ -92,14 +93,16 @@ impl Search {
         let LineSelector { damaged, changed, first_changed, unreadable, .. } = self.selector;
         if damaged > 0 {
             let are = if damaged == 1 { "line is" } else { "lines are" };
-            eprintln!("warning: {damaged} {are} damaged and left out; see courtesy audit verify");
+            remark(format!(
+                "warning: {damaged} {are} damaged and left out; see courtesy audit verify"
+            ));
         }
         if let Some(first) = first_changed {
             let lines = if changed == 1 { "1 line was" } else { &format!("{changed} lines were") };
-            eprintln!(
+            remark(format!(
                 "warning: {lines} changed after being written ({changed_are}): the text is not what the hash \
                  was made of; the first is {first}; see courtesy audit verify"
-            );
+            ));
         }
         match (unreadable, changed + damaged) {
             (Some(exit), _) => exit,

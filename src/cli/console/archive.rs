@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::jobs::{Jobs, Reading, in_background};
+use super::jobs::{Jobs, ReadSoFar, Reading, in_background};
+use super::pages::view::Frame;
 use super::proxy::RunningProxy;
 use crate::admin::guard::{Guard, Role, Visitor};
 use crate::audit::evidence::{BlobStore, CaptureRecord, Found, Kind};
@@ -14,6 +15,7 @@ use crate::audit::read::{ChainCheck, CompiledFilter, Filter, Log};
 use crate::audit::record::redact::Redactor;
 use crate::audit::{AnyLine, Content, Operation, checked_hash};
 use crate::cli::audit::log_source::LogSourceFlags;
+use crate::cli::audit::remarks::gathering;
 use crate::cli::audit::report::{read_all, verify_all};
 use crate::cli::audit::search::{Search, Taken};
 use crate::cli::audit::verify::{Against, heads};
@@ -40,7 +42,7 @@ pub struct ConsoleArchive {
     pub guard: Arc<Guard>,
     /// The proxy that writes the log, where it serves these pages.
     pub proxy: Option<RunningProxy>,
-    reports: Jobs<Result<Report, String>>,
+    reports: Jobs<ReportRead>,
     searching: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     /// Pages that go on.
@@ -61,6 +63,12 @@ pub struct ReportAsked {
     pub clients: Vec<String>,
     /// A published head, or a checkpoint, to hold the log against.
     pub head: Option<String>,
+}
+
+/// A report, or why there is none, and what is remarked of it.
+pub struct ReportRead {
+    pub report: Result<Report, String>,
+    pub remarks: Vec<String>,
 }
 
 /// One line, as it stands in its log.
@@ -171,32 +179,37 @@ impl ConsoleArchive {
     }
 
     /// The report, verified, or how far its reading has come.
-    pub fn report(&self, asked: &ReportAsked) -> Reading<Result<Report, String>> {
+    pub fn report(&self, asked: &ReportAsked) -> Reading<ReportRead> {
         let (logs, asked) = (self.logs.clone(), asked.clone());
         let key = format!("{asked:?}");
         self.reports.get(&key, move |so_far| {
-            let given = asked.head.iter().map(|text| heads(text));
-            let given = given.collect::<Result<Vec<_>, _>>()?;
-            // The first page says whether the log holds; those of one site or person show their lines of it.
-            let is_whole = asked.filter == Filter::default();
-            let verified =
-                is_whole.then(|| verify_all(&logs, &Against::new(&given, None), &[])).transpose();
-            let verified = verified.map_err(words)?;
-            let since = asked.filter.since;
-            let mut survey = Survey::of(asked.filter);
-            read_all(logs, since, &mut survey, &mut |extent, _| {
-                extent.into_iter().for_each(|extent| so_far.at(extent));
-            })
-            .map_err(words)?;
-            Ok(survey.finish(Request {
-                rows_max: ROWS_MAX,
-                made_at: SystemClock.wall(),
-                origins: asked.origins,
-                agents: asked.agents,
-                clients: asked.clients,
-                verified,
-            }))
+            let (report, remarks) = gathering(|| Self::read(logs, asked, so_far));
+            ReportRead { report, remarks }
         })
+    }
+
+    fn read(logs: Vec<Log>, asked: ReportAsked, so_far: &ReadSoFar) -> Result<Report, String> {
+        let given = asked.head.iter().map(|text| heads(text));
+        let given = given.collect::<Result<Vec<_>, _>>()?;
+        // The first page says whether the log holds; those of one site or person show their lines of it.
+        let is_whole = asked.filter == Filter::default();
+        let verified =
+            is_whole.then(|| verify_all(&logs, &Against::new(&given, None), &[])).transpose();
+        let verified = verified.map_err(words)?;
+        let since = asked.filter.since;
+        let mut survey = Survey::of(asked.filter);
+        read_all(logs, since, &mut survey, &mut |extent, _| {
+            extent.into_iter().for_each(|extent| so_far.at(extent));
+        })
+        .map_err(words)?;
+        Ok(survey.finish(Request {
+            rows_max: ROWS_MAX,
+            made_at: SystemClock.wall(),
+            origins: asked.origins,
+            agents: asked.agents,
+            clients: asked.clients,
+            verified,
+        }))
     }
 
     /// Does something with the files on a thread for that, one at a time. It goes on where the viewer leaves, and so keeps
@@ -211,9 +224,11 @@ impl ConsoleArchive {
         let (done, found) = oneshot::channel();
         in_background(move || {
             let _places = (waiting, searching);
-            let _ = done.send(work(&archive));
+            let _ = done.send(gathering(|| work(&archive)));
         });
-        found.await.ok()
+        let (found, remarks) = found.await.ok()?;
+        Frame::remark(&remarks);
+        Some(found)
     }
 
     /// A page of the records, and of the notices where their words are asked for, that `filter` admits. What a role may

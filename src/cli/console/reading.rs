@@ -7,8 +7,9 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 
-use super::archive::{ConsoleArchive, ReportAsked};
+use super::archive::{ConsoleArchive, ReportAsked, ReportRead};
 use super::jobs::Reading;
+use super::pages::view::Frame;
 use super::respond::{bad, busy, message, reading};
 use crate::admin::guard::Visitor;
 use crate::audit::read::report::Report;
@@ -26,10 +27,13 @@ pub type Asked = Query<Vec<(String, String)>>;
 pub fn report_of(
     archive: &ConsoleArchive,
     asked: &ReportAsked,
-) -> Result<Arc<Result<Report, String>>, Box<Response>> {
+) -> Result<Arc<ReportRead>, Box<Response>> {
     match archive.report(asked) {
-        Reading::Done(done) => match &*done {
-            Ok(_) => Ok(done),
+        Reading::Done(done) => match &done.report {
+            Ok(_) => {
+                Frame::remark(&done.remarks);
+                Ok(done)
+            }
             Err(why) => Err(message(StatusCode::OK, "The log cannot be read", why).into()),
         },
         Reading::UnderWay(percent) => Err(reading(percent).into()),
@@ -44,7 +48,7 @@ pub fn with_report(
     make: impl FnOnce(&Report) -> Response,
 ) -> Response {
     match report_of(archive, asked) {
-        Ok(done) => match &*done {
+        Ok(done) => match &done.report {
             Ok(report) => make(report),
             Err(why) => bad(why),
         },

@@ -99,7 +99,8 @@ pub async fn guarded(
 ) -> Response {
     let checked = archive.guard.check(&request);
     let visitor = checked.as_ref().ok().cloned().flatten();
-    let frame = Frame { has_proxy: archive.proxy.is_some(), visitor: visitor.clone() };
+    let frame =
+        Frame { has_proxy: archive.proxy.is_some(), visitor: visitor.clone(), ..Frame::default() };
     let answered = async {
         match checked {
             Ok(_) => {

@@ -297,6 +297,12 @@ fn changed_and_damaged_lines_are_marked() {
     assert_eq!(console.get(&format!("/record?seq={}", first + 8)).status, 404);
     let overview = console.page("/");
     assert!(overview.contains("verdict urgent"), "{overview}");
+    // A page that leaves out lines says so.
+    let record: Value = serde_json::from_str(text.lines().nth(2).unwrap()).unwrap();
+    let origin = encoded(record["origin"].as_str().unwrap().as_bytes());
+    let site = console.page(&format!("/site?origin={origin}"));
+    assert!(site.contains("1 line was changed after being written (left out)"), "{site}");
+    assert!(site.contains("damaged and left out"), "{site}");
 }
 
 #[test]

@@ -17,6 +17,7 @@ use crate::cli::audit::report::words::second;
 use crate::cli::console::proxy::RunningProxy;
 use crate::cli::console::reading::{Asked, By, Shared};
 use crate::cli::console::respond::{bad, message, operators_only, redirect, shown};
+use crate::config::Effective;
 use crate::types::origin::{Origin, split_url};
 
 #[derive(Template)]
@@ -26,8 +27,17 @@ struct NowPage {
     /// How it is, and whether that is as it should be.
     verdict: (&'static str, &'static str),
     facts: Vec<(&'static str, String)>,
-    tables: Vec<TableView>,
+    /// What was looked at, for that.
+    looked_at: String,
+    troubles: Vec<String>,
+    settings: Option<SettingsView>,
     may_act: bool,
+}
+
+/// Settings in effect: those that were set, and the others.
+struct SettingsView {
+    set: TableView,
+    others: TableView,
 }
 
 /// `GET /now`
@@ -50,10 +60,9 @@ pub async fn show(State(archive): Shared, Extension(visitor): By, Query(asked): 
             ("Settings read again", last),
             ("Sessions of the console", archive.guard.session_count().to_string()),
         ],
-        tables: [Some(parts(&checks)), may_act.then(|| settings(proxy))]
-            .into_iter()
-            .flatten()
-            .collect(),
+        looked_at: checks.iter().map(|check| check.part).collect::<Vec<_>>().join(", "),
+        troubles: troubles(&checks),
+        settings: may_act.then(|| settings(proxy)),
         may_act,
     })
 }
@@ -71,42 +80,30 @@ fn words(status: Status) -> (&'static str, &'static str) {
     }
 }
 
-fn parts(checks: &[Check]) -> TableView {
-    let rows = checks.iter().map(|check| {
-        let problem = check.problem.as_deref().map(capital);
-        let problem = problem.unwrap_or_else(|| "As it should be".into());
-        RowView {
-            is_urgent: check.status != Status::Ready,
-            cells: vec![CellView::text(check.part), CellView::text(problem)],
-        }
-    });
-    TableView {
-        title: "How it is".into(),
-        columns: TableView::columns(&[("Part", Kind::Word), ("How it is", Kind::Text)]),
-        rows: rows.collect(),
-        ..TableView::default()
-    }
+fn troubles(checks: &[Check]) -> Vec<String> {
+    let each = checks.iter().filter_map(|check| Some((check.part, check.problem.as_deref()?)));
+    each.map(|(part, problem)| format!("{part}: {problem}")).collect()
 }
 
-fn settings(proxy: &RunningProxy) -> TableView {
-    let failing = proxy.reloads().failing();
-    let note = |why| format!("They could not be read again, and the former ones stay: {why}");
-    let rows = proxy.reloads().in_effect().into_iter().map(|setting| RowView {
-        cells: vec![
-            CellView::text(setting.key),
-            CellView::text(setting.value.to_string()),
-            CellView::text(setting.from),
-        ],
-        is_urgent: false,
-    });
-    let columns = [("Setting", Kind::Word), ("Value", Kind::Text), ("From", Kind::Text)];
-    TableView {
-        title: "Settings in effect".into(),
-        notes: failing.map(note).into_iter().collect(),
-        columns: TableView::columns(&columns),
-        rows: rows.collect(),
-        foot: None,
-    }
+fn settings(proxy: &RunningProxy) -> SettingsView {
+    let (others, set): (Vec<_>, Vec<_>) =
+        proxy.reloads().in_effect().into_iter().partition(|it| it.from == "default");
+    let view = |title: &str, settings: Vec<Effective>| {
+        let rows = settings.into_iter().map(|setting| {
+            let value =
+                if setting.value.is_null() { "–".into() } else { setting.value.to_string() };
+            let cells = [setting.key, value, setting.from].map(CellView::text);
+            RowView { cells: cells.into(), is_urgent: false }
+        });
+        let columns = [("Setting", Kind::Word), ("Value", Kind::Text), ("From", Kind::Text)];
+        TableView {
+            title: title.to_owned(),
+            columns: TableView::columns(&columns),
+            rows: rows.collect(),
+            ..TableView::default()
+        }
+    };
+    SettingsView { set: view("Settings", set), others: view("", others) }
 }
 
 /// `POST /act`: what an operator has the proxy do. It is a line of the log before it is done.

@@ -92,7 +92,7 @@ pub async fn show(State(archive): Shared, Extension(visitor): By, Query(asked): 
     // The sum of the site first: it shows how far it has come.
     let tables = match crate::cli::console::reading::report_of(&archive, &asked) {
         Err(response) => return *response,
-        Ok(report) => match &*report {
+        Ok(read) => match &read.report {
             Err(why) => return bad(why),
             Ok(report) => {
                 let all = sections(report);

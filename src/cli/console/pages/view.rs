@@ -1,5 +1,7 @@
 //! What pages have in common: their frame, their tables, their links and the parameters of their addresses.
 
+use std::cell::RefCell;
+
 use crate::admin::guard::{Role, Visitor};
 use crate::audit::Event;
 use crate::cli::audit::report::sections::{Kind, Section, column};
@@ -29,12 +31,19 @@ pub struct Frame {
     pub has_proxy: bool,
     /// None, where none was let in.
     pub visitor: Option<Visitor>,
+    /// What has to be known of the log beside what was asked for.
+    pub remarks: RefCell<Vec<String>>,
 }
 
 impl Frame {
     /// Runs what makes a page.
     pub async fn around<T>(self, make: impl Future<Output = T>) -> T {
         FRAME.scope(self, make).await
+    }
+
+    /// Adds to what the page that is made says first.
+    pub fn remark(remarks: &[String]) {
+        let _ = FRAME.try_with(|frame| frame.remarks.borrow_mut().extend_from_slice(remarks));
     }
 
     /// That of the request whose page is made.
@@ -79,6 +88,11 @@ impl Shell {
         }
         pages.retain(|_| frame.visitor.is_some());
         pages.iter().map(|(at, name)| (*at, *name, *at == self.active)).collect()
+    }
+
+    /// What has to be known first.
+    pub fn remarks(&self) -> Vec<String> {
+        Frame::current().remarks.take()
     }
 
     /// Who is logged in, and may log out.
