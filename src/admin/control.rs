@@ -28,11 +28,11 @@ use super::guard::Guard;
 use super::listener;
 use super::parts::{CONTROL_TIMEOUT, MonitoredParts};
 use crate::clients::Client;
-use crate::pace::Lanes;
+use crate::pace::{LaneWaits, Lanes};
 use crate::policy::profile::Profile;
 use crate::runtime::files;
 use crate::store::disk::{Each, Offline, OpenError, Stats};
-use crate::store::{Report, Store, Undecided};
+use crate::store::{FetchWaits, Report, Store, Undecided};
 use crate::types::origin::{Origin, split_url};
 
 /// What can be asked.
@@ -44,7 +44,23 @@ pub enum Question {
     Reload,
     /// To let a browser see the console. One item: the link that does, once; none, where there is no console.
     Console,
+    /// What waits now, and why: of each kind at most so many. One item, a [`WaitReport`].
+    Waiting {
+        max: usize,
+    },
 }
+
+/// What waits at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitReport {
+    /// For its time at a host.
+    pub pace: LaneWaits,
+    /// For a robots.txt.
+    pub robots: FetchWaits,
+}
+
+/// Hosts, and fetches, of an answer at most: it is one line ([`CONTROL_LINE_BYTES_MAX`]).
+pub const WAITS_TOLD_MAX: usize = 200;
 
 /// Where what came of a reload is to be told; sent to the thread that reloads, it asks for one.
 pub type ReloadReply = oneshot::Sender<Value>;
@@ -205,8 +221,15 @@ impl Running {
                     item(guard.link(), tell)?;
                 }
             }
+            Question::Waiting { max } => item(self.waits(*max), tell)?,
         }
         Ok(End::default())
+    }
+
+    /// What waits now, at most `max` of each kind.
+    pub fn waits(&self, max: usize) -> WaitReport {
+        let max = max.min(WAITS_TOLD_MAX);
+        WaitReport { pace: self.lanes.waits(max), robots: self.store.waits(max) }
     }
 
     /// Waits until the settings have been read; `None`: they are not any more.

@@ -124,6 +124,11 @@ impl<W> ClientQueue<W> {
 }
 
 impl<W: PartialEq> ClientQueue<W> {
+    /// Whether `waiter` is queued for `client`.
+    pub fn contains(&self, client: &ClientKey, waiter: &W) -> bool {
+        self.clients.iter().any(|(key, waiters)| key == client && waiters.contains(waiter))
+    }
+
     /// Removes `waiter`. Returns whether it was there.
     pub fn remove(&mut self, client: &ClientKey, waiter: &W) -> bool {
         let Some(at) = self.clients.iter().position(|(key, _)| key == client) else { return false };

@@ -8,6 +8,7 @@
 
 mod admission;
 mod body_memory;
+mod client_waits;
 mod fair_queue;
 pub mod password;
 mod reject_reason;
@@ -26,6 +27,7 @@ use crate::runtime::lock::Lock;
 use crate::types::ClientKey;
 pub use admission::{AdmissionResult, ClientAdmission};
 pub use body_memory::{BodyMemory, MemoryPermit};
+pub use client_waits::{ClientWait, ClientWaits};
 pub use fair_queue::{ClientQueue, FairQueue};
 pub use password::{Hash, Password};
 pub use reject_reason::RejectReason;

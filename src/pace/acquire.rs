@@ -245,7 +245,7 @@ impl Lanes {
             return Err(NoTurn::OutsideVisitTime { wait, line });
         }
         let queued = self.with_lane(request.origin, request.client, |cell, state| {
-            cell.queue(state, arrival, now)
+            cell.queue(state, (arrival, request.site_pace), now)
         });
         let (mut waiting, granted) = queued.map_err(|not_queued| match not_queued {
             NotQueued::TooLong { wait, hold, limit } => {

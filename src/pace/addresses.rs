@@ -98,8 +98,8 @@ impl Addresses {
         shutdown: &CancellationToken,
     ) -> Result<Option<TurnGuard<IpAddr>>, NoTurn> {
         let now = self.context.clock.now();
-        let queued: Queued<'_> =
-            self.with(address, arrival.client, |cell, state| cell.queue(state, arrival, now));
+        let queued: Queued<'_> = self
+            .with(address, arrival.client, |cell, state| cell.queue(state, (arrival, None), now));
         let (mut waiting, granted) = queued.map_err(|not_queued| match not_queued {
             NotQueued::TooLong { wait, .. } => self.too_long(wait),
             NotQueued::Full => NoTurn::Full,
@@ -124,6 +124,11 @@ impl Addresses {
         self.context.config.load().addresses.delay
     }
 
+    /// The lanes of addresses that are in use, or were not long ago.
+    pub(super) fn cells(&self) -> Vec<Arc<LaneCell<IpAddr>>> {
+        self.shard.lock().cells().cloned().collect()
+    }
+
     /// Applies the settings. The requests that wait at an address that has no limits any more need
     /// not wait.
     pub(super) fn change(&self) {
@@ -138,8 +143,7 @@ impl Addresses {
             let waiters = std::mem::take(&mut cell.state.lock().waiters);
             drop(waiters);
         }
-        let cells: Vec<_> = self.shard.lock().cells().cloned().collect();
-        for cell in cells {
+        for cell in self.cells() {
             cell.update(now, |state| state.lane.change(lane));
         }
     }

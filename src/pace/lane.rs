@@ -16,7 +16,7 @@ use crate::types::ClientKey;
 use crate::types::origin::Scheme;
 pub use config::{Config, Kind, LONG_TRANSFER, Share};
 pub(super) use estimate::LEAD_MAX;
-pub use estimate::{LaneLimit, SlotRequest};
+pub use estimate::{Awaited, LaneLimit, SlotRequest};
 pub use group::WaiterId;
 use group::{Group, GroupKey};
 pub use kept::CompactLane;

@@ -19,11 +19,14 @@ use super::config::WAITING_MAX;
 use super::context::PaceContext;
 use super::exchange_limit::{Exchanges, NewExchanges, NoExchange};
 use super::hold::{BACKOFF_MAX, Cause, Hold, Outcome, first_backoff};
-use super::lane::{Arrival, Enqueued, Lane, LaneLimit, TurnId, WaiterId};
-use super::no_turn::NoTurn;
+use super::lane::{Arrival, Awaited, Enqueued, Lane, LaneLimit, TurnId, WaiterId};
+use super::lane_waits::{LaneHold, LaneWait, LongestWait, millis};
+use super::no_turn::{NoTurn, Waited};
 use super::tick::Tick;
 use super::timer::TimerTask;
+use crate::clients::ClientWaits;
 use crate::engine::{self, HoldCause, HoldLength, HoldRequest};
+use crate::policy::pace::SitePace;
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
 use crate::types::ClientKey;
@@ -88,6 +91,10 @@ pub(super) struct Waiter<K: Key = Origin> {
     pub grant: oneshot::Sender<TurnGuard<K>>,
     /// When its longest wait ends.
     pub deadline: Tick,
+    /// Since when it waits.
+    since: Tick,
+    /// What the site asks of it.
+    site: Option<SitePace>,
 }
 
 /// A turn that was granted, and an exchange with the origin; they end when this is dropped.
@@ -254,6 +261,45 @@ impl<K: Key> State<K> {
     /// Whether no request waits here or is under way.
     pub(super) fn has_no_requests(&self) -> bool {
         self.waiters.is_empty() && self.exchanges.counts() == (0, 0)
+    }
+
+    /// What waits here and why; `None`: nothing waits, and there is no hold. `lane` is its name.
+    pub(super) fn wait(&self, lane: &impl ToString, now: Tick) -> Option<LaneWait> {
+        let hold = self.lane.hold_at(now).map(|hold| LaneHold::of(hold, now));
+        let (_, for_exchange) = self.exchanges.counts();
+        let queued = self.waiters.values().map(|waiter| (&waiter.client, 1));
+        let ahead = self.lane.ahead(now).map(|(_, client, _)| (client, 1));
+        let clients = ClientWaits::of(queued.chain(ahead));
+        if hold.is_none() && for_exchange + clients.waiting == 0 {
+            return None;
+        }
+        let (lane, longest) = (lane.to_string(), self.longest_wait(now));
+        let under_way = self.lane.under_way();
+        Some(LaneWait { lane, clients, under_way, for_exchange, longest, hold })
+    }
+
+    /// The request of the queue that has waited longest; without a queue, the one that has a turn.
+    fn longest_wait(&self, now: Tick) -> Option<LongestWait> {
+        let oldest = self.waiters.iter().min_by_key(|(_, waiter)| waiter.since);
+        let (since, site, awaited) = match oldest {
+            Some((id, Waiter { client, since, site, .. })) => {
+                (*since, *site, self.lane.awaited(client, *id, now)?)
+            }
+            None => {
+                let (turn, _, since) = self.lane.ahead(now).min_by_key(|(_, _, since)| *since)?;
+                (since, None, self.lane.awaited_start(turn, now)?)
+            }
+        };
+        let Awaited { limit, delay, group, next } = awaited;
+        let Waited { by, line, .. } = Waited::of(limit, site, delay, Duration::ZERO);
+        Some(LongestWait {
+            waited_ms: millis(now.since(since)),
+            by,
+            delay_ms: millis(delay),
+            group: group.map(str::to_owned),
+            line,
+            next_ms: (next > now).then(|| millis(next.since(now))),
+        })
     }
 
     /// Whether this proxy is to be announced at the origin now: it is in use, and it was last
@@ -468,11 +514,11 @@ pub(super) enum NotQueued {
 }
 
 impl<K: Key> LaneCell<K> {
-    /// Queues a request that has to wait. What is granted is to be handed over without the lock.
+    /// Queues a request that has to wait, of which the site asks that. What is granted is to be handed over without the lock.
     pub(super) fn queue<'a>(
         self: &Arc<Self>,
         state: &mut State<K>,
-        arrival: &Arrival<'a>,
+        (arrival, site): (&Arrival<'a>, Option<SitePace>),
         now: Tick,
     ) -> Result<(QueuedRequest<'a, K>, Grants<K>), NotQueued> {
         let Arrival { client, max_wait, .. } = *arrival;
@@ -497,7 +543,8 @@ impl<K: Key> LaneCell<K> {
         }
         let (sender, grant) = oneshot::channel();
         let deadline = now + max_wait;
-        state.waiters.insert(waiter, Waiter { client: client.clone(), grant: sender, deadline });
+        let own = Waiter { client: client.clone(), grant: sender, deadline, since: now, site };
+        state.waiters.insert(waiter, own);
         let granted = self.grant_and_set_timer(state, now);
         let cell = Arc::clone(self);
         Ok((

@@ -27,8 +27,9 @@ use super::hold::RETRY_AFTER_MAX;
 use super::lane::kept::KeptLane;
 use super::lane::{Lane, Share};
 use super::lane_cell::{self, LaneCell, State};
+use super::lane_waits::{LaneHold, LaneWait, LaneWaits};
 use super::listener::PaceListener;
-use super::no_turn::NoTurn;
+use super::no_turn::{NoTurn, WaitReason};
 use super::shard::{Shard, SweepConditions};
 use super::stats::{Counts, WaitTotals};
 use super::tick::Tick;
@@ -257,6 +258,36 @@ impl Lanes {
         let ahead = state.lane.kept(now).unwrap_or_default();
         let view = LaneView { waiting: state.waiters.len(), ahead };
         (view != LaneView::default()).then_some(view)
+    }
+
+    /// What waits in all lanes at this moment and why, and which are held: at most `max` of them. A walk
+    /// through all; no lock is held for longer than a part of them.
+    pub fn waits(&self, max: usize) -> LaneWaits {
+        let (now, mut waits) = (self.now(), LaneWaits::default());
+        for shard in &self.shards {
+            let shard = shard.lock();
+            for (origin, _, lane) in shard.unused() {
+                if let Some(hold) = lane.hold_at(now) {
+                    waits.add(LaneWait::held(origin.to_string(), LaneHold::of(hold, now)), max);
+                }
+            }
+            let cells: Vec<_> = shard.cells().cloned().collect();
+            drop(shard);
+            for cell in cells {
+                let wait = cell.state.lock().wait(&cell.key, now);
+                wait.into_iter().for_each(|wait| waits.add(wait, max));
+            }
+        }
+        for cell in self.addresses.cells() {
+            let wait = cell.state.lock().wait(&cell.key, now);
+            wait.into_iter().for_each(|mut wait| {
+                // Whatever it is in the lane, it is a limit of the address.
+                wait.longest.iter_mut().for_each(|longest| longest.by = WaitReason::Address);
+                waits.add(wait, max);
+            });
+        }
+        waits.keep(max);
+        waits
     }
 
     /// Ends the hold of `origin`; whether there was one.
@@ -541,10 +572,14 @@ mod tests {
 
     use super::*;
     use crate::pace::config::{AddressLimits, PaceMode};
+    use crate::pace::hold::Cause;
     use crate::pace::turn_request::TurnRequest;
     use crate::pace::visits::Visit;
-    use crate::runtime::clock::SystemClock;
+    use crate::policy::pace::SitePace;
+    use crate::robots::DelayRecord;
+    use crate::runtime::clock::{ManualClock, SystemClock};
     use crate::types::origin::{Host, Scheme};
+    use crate::types::timestamp::Timestamp;
 
     fn origin(name: &str) -> Origin {
         Origin::from_authority(Scheme::Https, name).unwrap()
@@ -589,6 +624,112 @@ mod tests {
         let (kept, is_complete) = lanes.kept(true);
         assert!(!is_complete, "what was forgotten lies ahead still");
         assert!(others.iter().all(|origin| kept.iter().any(|(kept, _)| kept == origin)));
+    }
+
+    /// Requests that wait, until this is dropped.
+    struct WaitingRequests(Vec<tokio::task::JoinHandle<()>>, Arc<Lanes>);
+
+    impl WaitingRequests {
+        /// One more of `client` at `host`, of which the site asks a delay in line 3 of its robots.txt.
+        async fn add(&mut self, client: &str, host: &str, delay: u64) {
+            let lanes = Arc::clone(&self.1);
+            let (client, origin) = (ClientKey::User(client.into()), origin(host));
+            let delay = Duration::from_secs(delay);
+            let site = SitePace {
+                delay,
+                asked: delay,
+                record: DelayRecord::CrawlDelay,
+                line: 3,
+                is_exempted: false,
+            };
+            self.0.push(tokio::spawn(async move {
+                let request = TurnRequest {
+                    origin: &origin,
+                    client: &client,
+                    mode: None,
+                    group: "examplebot",
+                    site_pace: Some(site),
+                    outside_visit_time: None,
+                    visit: Visit::None,
+                    is_robots_txt: false,
+                    max_wait: None,
+                    shutdown: &CancellationToken::new(),
+                };
+                let mut turn = lanes.acquire(&request).await.expect("it may wait");
+                assert!(lanes.try_start(&mut turn, None));
+                std::future::pending().await
+            }));
+            while self.1.counts().waiting + self.1.exchanges() < self.0.len() {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    impl Drop for WaitingRequests {
+        fn drop(&mut self) {
+            self.0.iter().for_each(tokio::task::JoinHandle::abort);
+        }
+    }
+
+    #[tokio::test]
+    async fn who_waits_is_told_with_the_reason_and_within_bounds() {
+        let clock = ManualClock::starting_at(Timestamp::from_millis(1_000_000));
+        let config = Config {
+            mode: PaceMode::Enforce,
+            max_wait: Duration::from_hours(1),
+            max_waiting_per_origin: 100,
+            ..config()
+        };
+        let lanes = Lanes::new(config, Arc::clone(&clock) as _);
+        assert_eq!(lanes.waits(10), LaneWaits::default());
+        let mut requests = WaitingRequests(Vec::new(), Arc::clone(&lanes));
+        // The first has its turn at once.
+        for client in ["ada", "ada", "ada", "bob"] {
+            requests.add(client, "slow.example", 60).await;
+        }
+        for host in ["1.example", "2.example"] {
+            rest(&lanes, "ada", &origin(host), "600").await;
+        }
+        clock.advance(Duration::from_secs(5));
+        let waits = lanes.waits(2);
+        assert_eq!((waits.lanes.len(), waits.other_lanes, waits.other_waiting), (2, 1, 0));
+        let slow = &waits.lanes[0];
+        assert_eq!(
+            (slow.lane.as_str(), slow.waiting(), slow.under_way),
+            ("https://slow.example", 3, 1)
+        );
+        let clients = slow.clients.clients.iter().map(|it| (it.user.as_deref(), it.waiting));
+        assert_eq!(clients.collect::<Vec<_>>(), [(Some("ada"), 2), (Some("bob"), 1)]);
+        let longest = slow.longest.as_ref().expect("a request");
+        assert_eq!((longest.by, longest.line), (WaitReason::CrawlDelay, Some(3)));
+        assert_eq!(longest.group.as_deref(), Some("examplebot"));
+        // The clock goes on by itself, too.
+        assert_eq!((longest.waited_ms >= 5_000, longest.delay_ms), (true, 60_000));
+        assert!(longest.next_ms.is_some_and(|next| next <= 55_000), "{longest:?}");
+        let hold = waits.lanes[1].hold.as_ref().expect("a hold");
+        assert_eq!((hold.status, hold.cause), (429, Cause::RetryAfter));
+        assert!((60_000..=595_000).contains(&hold.left_ms), "{hold:?}");
+        assert_eq!(waits.lanes[1].longest, None);
+        // A hold is the reason once there is one.
+        lanes.take_up_hold(
+            &origin("slow.example"),
+            engine::Hold {
+                left: Duration::from_secs(600),
+                status: 429,
+                cause: engine::HoldCause::RetryAfter,
+            },
+            true,
+        );
+        let longest = lanes.waits(1).lanes[0].longest.clone().expect("a request");
+        assert_eq!(longest.by, WaitReason::Hold);
+        assert!(longest.next_ms.is_some_and(|next| next > 60_000), "{longest:?}");
+        // All that have left are gone.
+        drop(requests);
+        while lanes.counts().waiting > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(lanes.waits(0).lanes.len(), 0);
+        assert_eq!(lanes.waits(0).other_lanes, 3, "the holds");
     }
 
     fn config() -> Config {

@@ -34,6 +34,7 @@ pub mod fetch;
 mod fetch_coordinator;
 mod fetch_listener;
 mod fetch_task;
+mod fetch_waits;
 mod lookup;
 mod memory;
 mod origin_robots;
@@ -63,6 +64,7 @@ use fetch::FetchRobots;
 use fetch_coordinator::{FetchCoordinator, StoreCore};
 pub use fetch_listener::{FetchEvent, FetchListener, StateChange};
 use fetch_listener::{ListenerSlot, Mailbox, Subscribers};
+pub use fetch_waits::{FetchWait, FetchWaits};
 use lookup::{Attempt, Lookup};
 use memory::Memory;
 pub use origin_robots::{OriginRobots, Undecided, WeakOriginRobots};
@@ -193,6 +195,11 @@ impl Store {
         self.core.engine.forget(origin).await;
         self.core.entries.forget(origin, || self.core.flights.forget(origin));
         was_known
+    }
+
+    /// What waits for fetches at this moment: at most `max` of them. A walk through all.
+    pub fn waits(&self, max: usize) -> FetchWaits {
+        FetchWaits::of(self.core.flights.waits(), max)
     }
 
     /// The counters at one moment.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::testkit::parties::{Origin, Script, answer, until};
+use crate::testkit::parties::{Client, Origin, Script, answer, until};
 use crate::testkit::processes::Place;
 use crate::testkit::spacing::LATENESS;
 
@@ -111,6 +111,59 @@ fn check_asks_the_site_and_names_exemptions() {
         "pace: one request every 1 s (line 2, Crawl-delay: 10; by an exemption)",
     ];
     assert_eq!(paces(&place, &[origin.url("/"), origin.url("/open/")].join(" ")), expected);
+}
+
+#[test]
+fn who_waits_is_told_with_the_reason() {
+    let origin = Origin::with_robots("User-agent: *\nCrawl-delay: 60\n");
+    let silent = Origin::start().on("/robots.txt", Script::default().hold());
+    let place = Place::new("");
+    let nothing = place.run("store waiting");
+    assert_eq!(nothing.status.code(), Some(69), "no proxy runs");
+    let serve = place.serve();
+    assert_eq!(said(&place, "store waiting"), "Nothing waits.\n");
+    assert_eq!(serve.get(&origin.url("/first")).status, 200);
+    let ask = |last, url: &str| {
+        let mut client = Client::connect_from([127, 0, 0, last].into(), serve.address());
+        client.ask("GET", url, "");
+        client
+    };
+    let _clients = [
+        ask(1, &origin.url("/1")),
+        ask(2, &origin.url("/2")),
+        ask(2, &origin.url("/3")),
+        ask(3, &silent.url("/4")),
+    ];
+    let report = || -> Value {
+        serde_json::from_str(&said(&place, "store waiting --format json")).expect("JSON")
+    };
+    until("all wait", || {
+        let report = report();
+        report["pace"]["lanes"][0]["waiting"] == 3 && report["robots"]["fetches"][0]["waiting"] == 1
+    });
+    let report = report();
+    let lane = &report["pace"]["lanes"][0];
+    let clients = json!([
+        {"user": null, "address": "127.0.0.2", "waiting": 2},
+        {"user": null, "address": "127.0.0.1", "waiting": 1},
+    ]);
+    assert_eq!((&lane["lane"], &lane["clients"]), (&origin.url("").into(), &clients));
+    let longest = &lane["longest"];
+    assert_eq!((&longest["by"], &longest["line"]), (&"crawl_delay".into(), &2.into()), "{longest}");
+    assert_eq!((&longest["delay_ms"], &longest["group"]), (&60_000.into(), &"*".into()));
+    let next = longest["next_ms"].as_u64().expect("a time");
+    assert!((1..=60_000).contains(&next), "{next}");
+    let fetch = &report["robots"]["fetches"][0];
+    assert_eq!(fetch["origin"], silent.url(""));
+    assert_eq!(fetch["clients"][0]["address"], "127.0.0.3");
+    let text = said(&place, "store waiting");
+    for line in
+        ["3 requests, the first for ", "Crawl-delay: 1 min between two starts (line 2, group *)"]
+    {
+        assert!(text.contains(line), "{text}");
+    }
+    let cut = said(&place, "store waiting --limit 0");
+    assert!(cut.contains("1 more hosts, where 3 requests wait"), "{cut}");
 }
 
 #[test]

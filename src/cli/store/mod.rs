@@ -2,10 +2,10 @@
 //! or, if none does, from its file.
 
 mod shown;
+mod waiting;
 
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
@@ -18,7 +18,6 @@ use crate::admin::control::{
     ControlError, End, Question, StoreQuestion, Tell, answer_question, ask_control,
 };
 use crate::audit::parse_time;
-use crate::pace::hold::Cause;
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::store::Report;
 use crate::store::disk::{Offline, OpenError, Stats};
@@ -26,7 +25,7 @@ use crate::types::origin::{Origin, Scheme, split_url};
 use crate::types::timestamp::Timestamp;
 pub use shown::Shown;
 pub use shown::size;
-use shown::{Attempt, File, Hold, OfAgent, OfEngine, Pace, State, say_broken};
+use shown::{Attempt, File, OfAgent, OfEngine, Pace, State, block, of_hold, say_broken, seconds};
 
 /// The arguments of `courtesy store`.
 #[derive(Args, Debug)]
@@ -34,6 +33,7 @@ use shown::{Attempt, File, Hold, OfAgent, OfEngine, Pace, State, say_broken};
 Examples:
   courtesy store get https://example.com        what is known of it, and until when
   courtesy store forget https://example.com     its robots.txt is fetched again at the next request
+  courtesy store waiting                        what waits at the running proxy, and why
   courtesy store export | jq -r 'select(.states[].state == \"unreachable\").origin'
 
 They work beside running proxies and without any. The store is state/state.db in the state
@@ -57,6 +57,8 @@ Examples:
   courtesy store export | jq -r '[.origin, .states[].state] | @tsv'
   courtesy store export | jq -r 'select(.failed).origin'          who did not answer last")]
     Export(PlainArgs),
+    /// Tell which requests wait at the running proxy, where, for how long and why
+    Waiting(waiting::WaitingArgs),
     /// Give back to the system what the file does not need
     Compact(PlainArgs),
 }
@@ -89,6 +91,7 @@ pub fn run(args: StoreArgs) -> Result<Exit, Failure> {
         Command::Get(args) => run_get(&args),
         Command::Forget(args) => forget(&args),
         Command::Export(args) => export(&args),
+        Command::Waiting(args) => waiting::run(&args),
         Command::Compact(args) => compact(&args),
     }
 }
@@ -244,19 +247,6 @@ fn of_pace(pace: &Pace) -> Vec<String> {
     block("pace", lines)
 }
 
-fn of_hold(hold: &Hold) -> String {
-    let why = match hold.cause {
-        Cause::RetryAfter => format!("it answered {} with Retry-After", hold.status),
-        Cause::RateLimit => "its quota is exhausted (RateLimit)".into(),
-        Cause::BackOff => format!("it failed, or answered {}", hold.status),
-    };
-    format!("nothing starts for {}: {why}", seconds(hold.left_ms))
-}
-
-fn seconds(millis: u64) -> String {
-    human_duration(Duration::from_millis(millis))
-}
-
 /// What the proxies of the engine know, in fewer words: most of it stands above as well.
 fn of_engine(engine: &OfEngine, now: Timestamp) -> Vec<String> {
     if let Some(fault) = &engine.fault {
@@ -290,12 +280,6 @@ fn of_agent(agent: &OfAgent, now: Timestamp, paint: Paint) -> Vec<String> {
     lines.extend(agent.file.iter().flat_map(|file| of_file(file, now)));
     lines.extend(agent.answer.iter().flat_map(|failed| of_failure(failed, now)));
     lines
-}
-
-/// A label and its value.
-fn block(name: &str, lines: Vec<String>) -> Vec<String> {
-    let names = std::iter::once(name).chain(std::iter::repeat(""));
-    names.zip(lines).map(|(name, line)| format!("  {name:<12} {line}")).collect()
 }
 
 /// To the second, with the distance from now.

@@ -8,8 +8,9 @@ use bytesize::ByteSize;
 use serde::Serialize;
 
 use crate::audit::{RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX, print_time};
+use crate::cli::output::human_duration;
 use crate::pace::hold::Cause;
-use crate::pace::{KeptHold, LaneView};
+use crate::pace::{LaneHold, LaneView};
 use crate::store::fetch::FetchIdentity;
 use crate::store::{self, EngineReport, Failed, Good, PersistedState, Report};
 use crate::types::sanitize::{self, hex};
@@ -53,7 +54,7 @@ pub struct OfEngine {
     pub failed: Option<Attempt>,
     /// Proxies that send requests there.
     pub proxies: usize,
-    pub hold: Option<Hold>,
+    pub hold: Option<LaneHold>,
 }
 
 impl OfEngine {
@@ -65,7 +66,7 @@ impl OfEngine {
             file: known.good.map(|good| File::of(good, None)),
             failed: known.failed.map(Attempt::of),
             proxies: shared.proxies,
-            hold: shared.hold.map(Hold::of),
+            hold: shared.hold.map(LaneHold::from),
         }
     }
 }
@@ -77,31 +78,15 @@ pub struct Pace {
     pub waiting: usize,
     /// Milliseconds until the next start.
     pub next_ms: u64,
-    pub hold: Option<Hold>,
-}
-
-/// Nothing starts at the origin.
-#[derive(Serialize)]
-pub struct Hold {
-    /// Milliseconds until its end.
-    pub left_ms: u64,
-    /// What clients are answered meanwhile.
-    pub status: u16,
-    pub cause: Cause,
+    pub hold: Option<LaneHold>,
 }
 
 impl Pace {
     fn of(view: LaneView) -> Self {
         let groups = view.ahead.groups.iter().map(|(_, next)| *next);
         let next = groups.chain([view.ahead.next]).max().unwrap_or_default();
-        let hold = view.ahead.hold.map(Hold::of);
+        let hold = view.ahead.hold.map(LaneHold::from);
         Self { waiting: view.waiting, next_ms: millis(next), hold }
-    }
-}
-
-impl Hold {
-    fn of(hold: KeptHold) -> Self {
-        Self { left_ms: millis(hold.rest), status: hold.status, cause: hold.cause }
     }
 }
 
@@ -253,6 +238,27 @@ fn name(identity: &FetchIdentity) -> String {
 /// As in records.
 fn printable_url(url: &str) -> String {
     sanitize::url(url.as_bytes(), RECORD_URL_BYTES_MAX)
+}
+
+/// A hold for people.
+pub fn of_hold(hold: &LaneHold) -> String {
+    let why = match hold.cause {
+        Cause::RetryAfter => format!("it answered {} with Retry-After", hold.status),
+        Cause::RateLimit => "its quota is exhausted (RateLimit)".into(),
+        Cause::BackOff => format!("it failed, or answered {}", hold.status),
+    };
+    format!("nothing starts for {}: {why}", seconds(hold.left_ms))
+}
+
+/// A label and its value.
+pub fn block(name: &str, lines: Vec<String>) -> Vec<String> {
+    let names = std::iter::once(name).chain(std::iter::repeat(""));
+    names.zip(lines).map(|(name, line)| format!("  {name:<12} {line}")).collect()
+}
+
+/// A time in milliseconds for people.
+pub fn seconds(millis: u64) -> String {
+    human_duration(Duration::from_millis(millis))
 }
 
 /// Bytes for people.

@@ -1,4 +1,5 @@
-//! How long one more request would wait, and for which limit of the lane.
+//! How long one more request would wait and for which limit of the lane, and what those wait for that are
+//! in it.
 
 #[cfg(test)]
 mod tests;
@@ -9,8 +10,10 @@ use super::Share;
 use super::config::Kind;
 use super::group::{Group, GroupKey};
 use super::turns::LaneTurn;
-use super::{Arrival, Lane, TurnId};
+use super::{Arrival, Lane, TurnId, WaiterId};
 use crate::pace::tick::Tick;
+use crate::types::ClientKey;
+use crate::types::origin::Scheme;
 
 /// The limit of a lane that makes a request wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +80,70 @@ impl Lane {
         } else {
             LaneLimit::Delay
         }
+    }
+}
+
+// What those wait for that are in the lane.
+
+/// What a request in the lane waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Awaited<'a> {
+    pub limit: LaneLimit,
+    /// Between two starts, as far as this lane keeps it.
+    pub delay: Duration,
+    /// The group of the robots.txt, if its requests have a delay.
+    pub group: Option<&'a str>,
+    /// The next start, as far as time decides.
+    pub next: Tick,
+}
+
+impl Lane {
+    /// The turns that were granted and start later, each with its client and since when it has the
+    /// turn: there is one at a time, where there is a delay.
+    pub fn ahead(&self, now: Tick) -> impl Iterator<Item = (TurnId, &ClientKey, Tick)> {
+        let starts_later =
+            move |turn: &&LaneTurn| self.starts_at(turn.id).is_some_and(|start| now < start);
+        let turns = self.turns.0.iter().filter(starts_later);
+        turns.map(|turn| (turn.id, &turn.client, turn.granted_or_started))
+    }
+
+    /// Requests that have started and are not over.
+    pub fn under_way(&self) -> usize {
+        self.turns.0.iter().filter(|turn| turn.has_started).count()
+    }
+
+    /// What the waiter waits for.
+    pub fn awaited(&self, client: &ClientKey, waiter: WaiterId, now: Tick) -> Option<Awaited<'_>> {
+        let is_in = |group: &&Group| group.queue.contains(client, &waiter);
+        let group = self.groups.iter().find(is_in)?;
+        let kind = group.key.kind(group.delay());
+        // It may wait as long as it likes, and both schemes are one lane.
+        let (scheme, max_wait) = (Scheme::Https, Duration::MAX);
+        let limit = self.limit(&Arrival { client, scheme, kind, max_wait }, now);
+        let next = if group.key.is_page() { self.next.max(group.next) } else { Tick::default() };
+        let next = next.max(self.holds.until(client));
+        Some(self.awaited_by(limit, &group.key, group.delay(), next, now))
+    }
+
+    /// What the granted turn waits for.
+    pub fn awaited_start(&self, turn: TurnId, now: Tick) -> Option<Awaited<'_>> {
+        let (next, turn) = (self.starts_at(turn)?, self.turns.get(turn)?);
+        let is_held = self.holds.until(&turn.client) >= next;
+        let limit = if is_held { LaneLimit::Hold } else { self.delaying_limit(turn.id, now)? };
+        Some(self.awaited_by(limit, &turn.key, turn.delay, next, now))
+    }
+
+    fn awaited_by<'a>(
+        &self,
+        limit: LaneLimit,
+        key: &'a GroupKey,
+        asked: Duration,
+        next: Tick,
+        now: Tick,
+    ) -> Awaited<'a> {
+        let own = if key.is_page() { self.lane_delay(now) } else { Duration::ZERO };
+        let delay = self.share.delay(own.max(self.site_delay(asked)));
+        Awaited { limit, delay, group: key.name().filter(|_| !asked.is_zero()), next }
     }
 }
 

@@ -107,6 +107,23 @@ impl GroupKey {
         }
     }
 
+    /// What its requests are, of which the site asks `delay`.
+    pub(super) fn kind(&self, delay: Duration) -> Kind<'_> {
+        match self {
+            Self::Page(group) => Kind::Page { group, delay, not_before: None },
+            Self::Subresource => Kind::Subresource,
+            Self::RobotsTxt => Kind::RobotsTxt,
+        }
+    }
+
+    /// The name of the group of a robots.txt.
+    pub(super) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Page(name) => Some(name),
+            Self::Subresource | Self::RobotsTxt => None,
+        }
+    }
+
     /// That of all groups of a robots.txt that are too many to be remembered each.
     pub(super) fn of_others() -> Self {
         Self::Page(GroupName(OTHERS.into()))

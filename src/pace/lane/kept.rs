@@ -32,7 +32,7 @@ pub struct KeptHold {
 
 impl KeptHold {
     /// Of `hold`, from `now` on.
-    pub(super) const fn of(hold: Hold, now: Tick) -> Self {
+    pub(in crate::pace) const fn of(hold: Hold, now: Tick) -> Self {
         Self { rest: hold.until.since(now), status: hold.status, cause: hold.cause }
     }
 }

@@ -16,7 +16,7 @@ use super::fetch::Progress;
 use crate::clients::{FairSemaphore, SemaphorePermit};
 use crate::runtime::lock::Lock;
 use crate::types::ClientKey;
-use queue::{CancelReason, CancelSignal, Id, Interest, Queue, Ticket};
+use queue::{CancelReason, CancelSignal, FlightWait, Id, Interest, Queue, Ticket};
 
 /// The flights of keys `K` and identities `I`, which complete with a `T` or fail with an `E`.
 pub struct SingleFlight<K, I, T, E> {
@@ -155,6 +155,24 @@ where
             Flight { registration, outcome: sender, is_forgotten, ticket, permit },
             waiting,
         )
+    }
+
+    /// The flights for which requests wait, and what waits for each.
+    pub fn waits(&self) -> Vec<(FlightKey<K, I>, FlightWait)> {
+        let flights: Vec<_> = {
+            let table = self.table.lock();
+            let key =
+                |key: &K, identity: &I| FlightKey { key: key.clone(), identity: identity.clone() };
+            let of_key = |(name, of): (&K, &OfKey<I, Joinable<T, E>, T>)| {
+                let flights = of.flights.iter();
+                flights.map(|(own, it)| (key(name, own), it.ticket)).collect::<Vec<_>>()
+            };
+            table.keys.iter().flat_map(of_key).collect()
+        };
+        let waits = self.queue.waits(flights.iter().map(|(_, ticket)| *ticket));
+        let flights = flights.into_iter().zip(waits);
+        let flights = flights.filter_map(|((key, _), wait)| Some((key, wait?)));
+        flights.filter(|(_, wait)| wait.clients.waiting > 0).collect()
     }
 
     /// The value of the last flight of `key` that completed while others were in progress.

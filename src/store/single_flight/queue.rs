@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use foldhash::{HashMap, HashMapExt as _};
 use tokio::sync::oneshot;
 
-use crate::clients::FairQueue;
+use crate::clients::{ClientWaits, FairQueue};
 use crate::runtime::clock;
 use crate::runtime::lock::Lock;
 use crate::store::fetch::Progress;
@@ -32,6 +32,16 @@ pub struct Queue(Lock<Table>);
 pub struct Ticket {
     id: Id,
     queue: Arc<Queue>,
+}
+
+/// What waits for a fetch, at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlightWait {
+    /// Since the fetch began.
+    pub time: Duration,
+    pub clients: ClientWaits,
+    /// Whether the fetch waits for others to end.
+    pub is_queued: bool,
 }
 
 /// A client's request that waits for a fetch, until dropped.
@@ -61,6 +71,18 @@ impl Queue {
     /// Whether a fetch for `client` could start at once without delaying others.
     pub fn has_free_permit(&self, client: &ClientKey) -> bool {
         self.table().has_free_permit(client)
+    }
+
+    /// Of the fetches in `ids`, since when there is each, which clients wait for it, and whether it
+    /// waits for a permit.
+    pub fn waits(&self, ids: impl IntoIterator<Item = Id>) -> Vec<Option<FlightWait>> {
+        let (table, now) = (self.table(), clock::monotonic());
+        let wait = |fetch: &Fetch| FlightWait {
+            time: now.saturating_duration_since(fetch.began),
+            clients: ClientWaits::of(fetch.waiting.iter().map(|(key, count)| (key, *count))),
+            is_queued: matches!(fetch.stage, Stage::Queued(_)),
+        };
+        ids.into_iter().map(|id| table.fetches.get(&id).map(wait)).collect()
     }
 
     /// Registers a request of `client` as waiting for a fetch.
@@ -185,8 +207,9 @@ impl Table {
     fn begin(&mut self, client: &ClientKey) -> Id {
         self.last += 1;
         let (client, progress) = (client.clone(), Arc::default());
-        self.fetches
-            .insert(self.last, Fetch { client, waiting: Vec::new(), stage: Stage::Idle, progress });
+        let (began, waiting) = (clock::monotonic(), Vec::new());
+        let fetch = Fetch { client, began, waiting, stage: Stage::Idle, progress };
+        self.fetches.insert(self.last, fetch);
         self.last
     }
 
@@ -403,6 +426,7 @@ struct Turn {
 struct Fetch {
     /// The client that caused it.
     client: ClientKey,
+    began: Instant,
     /// The waiting clients, each with its number of requests.
     waiting: Vec<(ClientKey, usize)>,
     stage: Stage,
