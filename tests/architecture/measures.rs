@@ -8,7 +8,7 @@ use std::fs;
 use crate::source::{self, Token, all_tokens, root, without_tests};
 
 /// Files of `src/` and of the crates beside it, those of tests not among them.
-const FILES_MAX: usize = 470;
+const FILES_MAX: usize = 472;
 
 /// Lines of code of the file in the middle: files that are cut finer are read one after the other anyway.
 const MEDIAN_MIN: usize = 110;
@@ -107,7 +107,7 @@ const BUDGETS: &[(&str, usize)] = &[
     ("admin", 2_060),
     ("audit", 12_300),
     ("ca", 900),
-    ("cli", 20_120),
+    ("cli", 20_280),
     ("clients", 1_415),
     ("config", 2_910),
     ("egress", 6_150),
