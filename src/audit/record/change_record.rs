@@ -176,6 +176,13 @@ pub struct Change {
     pub old: Value,
 }
 
+impl Change {
+    /// Whether its value may name clients: their networks, or the file of users.
+    pub fn names_clients(&self) -> bool {
+        self.key.starts_with("clients.")
+    }
+}
+
 /// Why the settings were read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -14,6 +14,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use super::chain::{Content, split};
+use super::change_record::Change;
 use super::client::{Client, ClientAddress, KeptClients};
 use super::denial_record::Record;
 use super::hidden_path::HiddenPath;
@@ -37,6 +38,8 @@ pub struct Redactor {
     clients: KeptClients,
     paths: Vec<HiddenPath>,
     hides_query: bool,
+    /// Settings that name clients are hidden, too, where a line has their change.
+    hides_settings: bool,
 }
 
 impl Redactor {
@@ -81,6 +84,7 @@ impl Redactor {
             clients: KeptClients::Keyed,
             paths: Vec::new(),
             hides_query: true,
+            hides_settings: true,
         }
     }
 
@@ -90,6 +94,7 @@ impl Redactor {
             clients: config.clients,
             paths: config.redact_paths.iter().map(HiddenPath::new).collect(),
             hides_query: config.redact_query,
+            hides_settings: false,
         }
     }
 
@@ -100,7 +105,8 @@ impl Redactor {
         self.client(&mut record.client);
     }
 
-    /// All of a notice that is redacted: an allowed request has what a record has, a change the paths of requests.
+    /// All of a notice that is redacted: an allowed request has what a record has, a change of a file the paths of
+    /// requests, one of settings perhaps clients.
     pub fn notice(&self, notice: &mut Notice) {
         match notice {
             Notice::Allowed(allowed) => self.record(allowed),
@@ -109,7 +115,19 @@ impl Redactor {
                     *path = self.url(path);
                 }
             }
+            Notice::SettingsChanged(changed) if self.hides_settings => {
+                changed.changes.iter_mut().for_each(Self::setting);
+            }
+            Notice::Started(started) if self.hides_settings => {
+                started.changes.iter_mut().flatten().for_each(Self::setting);
+            }
             _ => {}
+        }
+    }
+
+    fn setting(change: &mut Change) {
+        if change.names_clients() {
+            (change.old, change.new) = ("hidden".into(), "hidden".into());
         }
     }
 

@@ -30,7 +30,7 @@ use crate::audit::Operation;
 use crate::audit::read::report::Report;
 use crate::cli::audit::report::page::{Band, print};
 use crate::cli::audit::report::sections::{
-    Section, column, facts, sections, shown as shown_events,
+    Section, column, facts, sections, settings, shown as shown_events,
 };
 use crate::cli::audit::report::words::{headline, period, verification};
 use view::{Parameters, Shell, TableView, link};
@@ -111,7 +111,16 @@ fn fact(report: &Report, name: String, value: String) -> (String, String, Option
     (name, value, to)
 }
 
-async fn overview(State(archive): Shared, Query(asked): Asked) -> Response {
+/// The changes of settings, each with its line, as that role may see them; none where there were none.
+fn settings_table(report: &Report, role: Role) -> Option<TableView> {
+    let section = settings(report, role == Role::Operator);
+    let table = TableView::linked(&section, 1, &|cells: &[String]| {
+        Some(link("/record", &[("seq", &cells.get(1)?.replace(',', ""))]))
+    });
+    (!table.rows.is_empty()).then_some(table)
+}
+
+async fn overview(State(archive): Shared, Extension(visitor): By, Query(asked): Asked) -> Response {
     let mut parameters = Parameters::of(asked);
     let head = parameters.take("head").filter(|head| !head.trim().is_empty());
     if let Err(why) = parameters.end() {
@@ -121,9 +130,6 @@ async fn overview(State(archive): Shared, Query(asked): Asked) -> Response {
     with_report(&archive, &asked, |report| {
         let all = sections(report);
         let find = |title: &str| all.iter().find(|section| section.title == title);
-        let table = |title: &str, to: fn(&[String]) -> Option<String>| {
-            find(title).map(|section| TableView::of(section, to))
-        };
         let site = |cells: &[String]| Some(link("/site", &[("origin", cells.first()?)]));
         let agent = |cells: &[String]| Some(link("/records", &[("agent", cells.first()?)]));
         let counted = |title: &str, name: &str, to: fn(&[String]) -> Option<String>| {
@@ -149,11 +155,7 @@ async fn overview(State(archive): Shared, Query(asked): Asked) -> Response {
             .flatten()
             .filter(|table| !table.rows.is_empty())
             .collect(),
-            settings: table("Changes of settings", |cells| {
-                Some(link("/record", &[("seq", &cells.get(1)?.replace(',', ""))]))
-            })
-            .into_iter()
-            .collect(),
+            settings: settings_table(report, visitor.role).into_iter().collect(),
             unknown: find("What the log cannot tell").cloned(),
             denied: [counted("By origin", "origin", site), counted("By agent", "agent", agent)]
                 .into_iter()
@@ -173,7 +175,11 @@ struct Tables {
     tables: Vec<TableView>,
 }
 
-async fn exemptions(State(archive): Shared, Query(asked): Asked) -> Response {
+async fn exemptions(
+    State(archive): Shared,
+    Extension(visitor): By,
+    Query(asked): Asked,
+) -> Response {
     if let Err(why) = Parameters::of(asked).end() {
         return bad(&why);
     }
@@ -187,8 +193,7 @@ async fn exemptions(State(archive): Shared, Query(asked): Asked) -> Response {
         };
         let register = all.iter().find(|section| section.title == "Exemptions");
         let register = register.map(|it| TableView::linked(it, 6, &line(6)));
-        let changes = all.iter().find(|section| section.title == "Changes of settings");
-        let changes = changes.map(|it| TableView::linked(it, 1, &line(1)));
+        let changes = settings_table(report, visitor.role);
         let uses = all.iter().find(|section| section.title == "Uses of exemptions");
         let uses = uses.map(|section| {
             TableView::linked(section, 4, &|cells: &[String]| {

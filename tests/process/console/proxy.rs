@@ -30,11 +30,15 @@ fn served(site: &Site) -> (Place, Serve) {
         write_secret(&place.path().join(name), token);
     }
     let dir = place.path().display();
-    place.set(&format!(
+    let settings = format!(
         "[admin]\ntoken_file = \"{dir}/operator\"\nviewer_token_file = \"{dir}/viewer\"\n\
          origins = [\"https://courtesy.example\"]\n"
-    ));
+    );
+    place.set(&settings);
     let serve = place.serve();
+    place.set(&format!("{settings}[clients]\nallow = [\"192.0.2.77/32\"]\n"));
+    serve.signal("HUP");
+    until("other settings hold", || serve.said().contains("from now on other settings hold"));
     assert_eq!(serve.get(&site.url("/private/a?name=jane")).status, 403);
     (place, serve)
 }
@@ -94,7 +98,9 @@ fn each_token_opens_what_its_role_may_see() {
     let of_site = format!("/site?origin={origin}");
     for page in ["/", "/now", "/records", "/sites", "/exemptions", "/unknown", "/help", &of_site] {
         let less = viewer.page(page);
-        assert!(!less.contains("jane") && !less.contains("127.0.0.1 "), "{page}: {less}");
+        for hidden in ["jane", "127.0.0.1 ", "192.0.2.77"] {
+            assert!(!less.contains(hidden), "{page}: {less}");
+        }
         assert!(!less.contains("/act"), "{page}");
     }
     let dossier = format!("/site/dossier?origin={origin}");
@@ -105,6 +111,11 @@ fn each_token_opens_what_its_role_may_see() {
     let lines = between(&lines, "href=\"/record?", "\"");
     for line in lines.iter().map(|line| line.replace("&#38;", "&").replace("&amp;", "&")) {
         assert!(!viewer.page(&format!("/record?{line}")).contains("jane"), "{line}");
+    }
+    let notices = ["/exemptions", "/records?event=settings"];
+    for page in notices {
+        assert!(operator.page(page).contains("192.0.2.77"), "{page}");
+        assert!(!viewer.page(page).contains("192.0.2.77"), "{page}");
     }
     assert!(operator.page("/records").contains("jane"));
 }

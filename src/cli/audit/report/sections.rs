@@ -15,8 +15,8 @@ use crate::cli::audit::filters::print_until;
 use crate::cli::output::{human_duration, seconds};
 pub use section::{Kind, Line, Section, Table};
 use section::{agent, bar, foot, origin};
-pub use service::state;
-use service::{register, service, settings};
+use service::{register, service};
+pub use service::{settings, state};
 use whole::{Ranked, decided, forwarded, forwarded_by_agent, unseen};
 pub use whole::{column, shown, warning};
 
@@ -38,7 +38,7 @@ pub fn sections(report: &Report) -> Vec<Section> {
     let ranked = Ranked::of(report);
     let sections = [
         service(report).of_summary(),
-        settings(report),
+        settings(report, true),
         decided(report).of_summary(),
         fetched(report).of_summary(),
         forwarded(report).of_summary(),

@@ -85,12 +85,16 @@ fn columns(report: &Report) -> usize {
     if report.logs.is_empty() { 5 } else { 6 }
 }
 
-/// The section of the settings that changed.
-pub fn settings(report: &Report) -> Section {
+/// The section of the settings that changed; `with_clients`: with the values of those that name clients.
+pub fn settings(report: &Report, with_clients: bool) -> Section {
     let all = &report.service.changed;
     let shown = all.len().min(ROWS_MAX);
     let lines = all[all.len() - shown..].iter().map(|it| {
-        let changes: Vec<_> = it.changes.iter().map(change).collect();
+        let described = |it: &Change| {
+            let is_hidden = it.names_clients() && !with_clients;
+            if is_hidden { format!("{}: hidden", it.key) } else { change(it) }
+        };
+        let changes: Vec<_> = it.changes.iter().map(described).collect();
         Line::of([minute(it.time), number(it.seq), it.cause.clone(), changes.join("; ")])
     });
     let columns =
