@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 
-use crate::admin::control::{ControlError, Running, StoreAdmin};
+use crate::admin::control::{ControlError, Running, StoreAdmin, WaitReport};
 use crate::admin::guard::Visitor;
 use crate::admin::{Check, MonitoredParts, Reloads};
 use crate::audit::{Notice, Operated, OperatedEvent, Operation};
@@ -74,6 +74,11 @@ impl RunningProxy {
     /// The store cannot be read.
     pub fn origin(&self, origin: &Origin) -> Result<Option<Report>, ControlError> {
         self.running.get(origin)
+    }
+
+    /// Who waits, and why: of each kind at most `max`.
+    pub fn waits(&self, max: usize) -> WaitReport {
+        self.running.waits(max)
     }
 
     /// Forgets an origin: its robots.txt is fetched again at the next request. Whether anything was known. To be called

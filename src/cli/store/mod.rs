@@ -2,7 +2,7 @@
 //! or, if none does, from its file.
 
 mod shown;
-mod waiting;
+pub mod waiting;
 
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::PathBuf;
@@ -23,9 +23,9 @@ use crate::store::Report;
 use crate::store::disk::{Offline, OpenError, Stats};
 use crate::types::origin::{Origin, Scheme, split_url};
 use crate::types::timestamp::Timestamp;
-pub use shown::Shown;
 pub use shown::size;
-use shown::{Attempt, File, OfAgent, OfEngine, Pace, State, block, of_hold, say_broken, seconds};
+use shown::{Attempt, File, OfAgent, OfEngine, Pace, State, block, say_broken};
+pub use shown::{Shown, of_hold, seconds};
 
 /// The arguments of `courtesy store`.
 #[derive(Args, Debug)]

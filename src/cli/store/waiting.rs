@@ -106,19 +106,24 @@ fn of_lane(wait: &LaneWait, paint: Paint) -> Vec<String> {
     lines
 }
 
-fn of_fetch(wait: &FetchWait, paint: Paint) -> Vec<String> {
-    let FetchWait { origin, asked_as, clients, waited_ms, is_queued } = wait;
-    let name = sanitize::text(asked_as.as_bytes(), RECORD_TEXT_BYTES_MAX);
-    let stage = if *is_queued {
+/// Why a robots.txt is waited for.
+pub fn why_fetch(wait: &FetchWait) -> String {
+    let name = sanitize::text(wait.asked_as.as_bytes(), RECORD_TEXT_BYTES_MAX);
+    let stage = if wait.is_queued {
         "too many are fetched at the same time (robots.max_fetches)"
     } else {
         "it is being fetched"
     };
+    format!("{stage}, as {name}")
+}
+
+fn of_fetch(wait: &FetchWait, paint: Paint) -> Vec<String> {
+    let FetchWait { origin, clients, waited_ms, .. } = wait;
     let mut lines = vec![paint.strong(format!("{origin}/robots.txt"))];
     let waiting =
         format!("{}, the first for {} at most", requests(clients.waiting), seconds(*waited_ms));
     lines.extend(block("waiting", vec![waiting]));
-    lines.extend(block("why", vec![format!("{stage}, as {name}")]));
+    lines.extend(block("why", vec![why_fetch(wait)]));
     lines.extend(of_clients(clients));
     lines
 }
@@ -128,6 +133,12 @@ fn requests(count: usize) -> String {
 }
 
 fn of_clients(clients: &ClientWaits) -> Vec<String> {
+    let named = named(clients);
+    if named.is_empty() { Vec::new() } else { block("clients", vec![named.join(" · ")]) }
+}
+
+/// The clients that wait, each with how many of its requests.
+pub fn named(clients: &ClientWaits) -> Vec<String> {
     let name = |client: &ClientWait| match client.user.as_ref().or(client.address.as_ref()) {
         Some(name) => sanitize::text(name.as_bytes(), RECORD_TEXT_BYTES_MAX),
         None => "courtesy itself".to_owned(),
@@ -137,10 +148,11 @@ fn of_clients(clients: &ClientWaits) -> Vec<String> {
     if clients.other_clients > 0 {
         named.push(format!("the rest of {} more", clients.other_clients));
     }
-    if named.is_empty() { Vec::new() } else { block("clients", vec![named.join(" · ")]) }
+    named
 }
 
-fn why(wait: &LongestWait) -> String {
+/// Why the one that waits longest waits.
+pub fn why(wait: &LongestWait) -> String {
     let LongestWait { by, delay_ms, group, line, .. } = wait;
     let mut at = Vec::new();
     at.extend(line.map(|line| format!("line {line}")));

@@ -1,6 +1,7 @@
 //! In a real browser: every page, at each width, light and dark, by keyboard, without scripts, over a log whose
 //! texts are attacks.
 
+use std::io::Write;
 use std::process::Command;
 
 use serde_json::Value;
@@ -128,6 +129,11 @@ fn the_pages_of_a_running_proxy_in_chromium() {
     for path in ["/private/a", "/private/b"] {
         assert_eq!(serve.get(&site.url(path)).status, 403);
     }
+    let slow = Site::with_rules("User-agent: *\nCrawl-delay: 600\n");
+    assert_eq!(serve.get(&slow.url("/first")).status, 200);
+    let mut waiting = std::net::TcpStream::connect(serve.address()).expect("it listens");
+    let head = format!("GET {} HTTP/1.0\r\n\r\n", slow.url("/second"));
+    waiting.write_all(head.as_bytes()).expect("it reads");
     let said = place.run("console").stdout;
     let said = String::from_utf8(said).expect("text");
     let link = said.lines().find(|line| line.contains("/login?code=")).expect("a link");
@@ -137,6 +143,7 @@ fn the_pages_of_a_running_proxy_in_chromium() {
     let of_site = format!("/site?origin={}", encoded_origin(&site));
     let paths = ["/", "/now", "/records", "/records?live=1", &of_site, "/help"];
     let found = walked(link.trim(), Some(live), &paths);
+    drop(waiting);
     assert_fine(&found);
     let live = &found["live"];
     let counts: Vec<_> = live["counts"].as_array().expect("counts").clone();

@@ -25,6 +25,13 @@ fn port(serve: &Serve) -> u16 {
 
 /// A proxy with both tokens, whose log has a denial of one client, with a query.
 fn served(site: &Site) -> (Place, Serve) {
+    let (place, serve) = with_tokens("");
+    assert_eq!(serve.get(&site.url("/private/a?name=jane")).status, 403);
+    (place, serve)
+}
+
+/// A proxy with both tokens and more settings, which were changed once.
+fn with_tokens(more: &str) -> (Place, Serve) {
     let place = Place::new("");
     for (name, token) in [("operator", OPERATOR), ("viewer", VIEWER)] {
         write_secret(&place.path().join(name), token);
@@ -32,14 +39,20 @@ fn served(site: &Site) -> (Place, Serve) {
     let dir = place.path().display();
     let settings = format!(
         "[admin]\ntoken_file = \"{dir}/operator\"\nviewer_token_file = \"{dir}/viewer\"\n\
-         origins = [\"https://courtesy.example\"]\n"
+         origins = [\"https://courtesy.example\"]\n{more}"
     );
     place.set(&settings);
     let serve = place.serve();
     place.set(&format!("{settings}[clients]\nallow = [\"192.0.2.77/32\"]\n"));
     serve.signal("HUP");
     until("other settings hold", || serve.said().contains("from now on other settings hold"));
-    assert_eq!(serve.get(&site.url("/private/a?name=jane")).status, 403);
+    (place, serve)
+}
+
+/// The same where sites are asked at their pace, without a denial.
+fn served_with_pace(site: &Site) -> (Place, Serve) {
+    let (place, serve) = with_tokens("[pace]\nmax_wait = \"10m\"\n");
+    assert_eq!(serve.get(&site.url("/first")).status, 200);
     (place, serve)
 }
 
@@ -289,6 +302,30 @@ fn a_stream_more_is_refused_and_all_end_with_the_proxy() {
         // Each is ended: none is waited for.
         stream.lines().map_while(Result::ok).for_each(drop);
     }
+}
+
+#[test]
+fn who_waits_and_why_stands_on_the_page_of_now() {
+    let site = Site::with_rules("User-agent: *\nCrawl-delay: 60\n");
+    let (_place, serve) = served_with_pace(&site);
+    let port = port(&serve);
+    let [operator, viewer] = [OPERATOR, VIEWER].map(|it| Browser::with(port, &token(it)));
+    assert!(operator.page("/now").contains("No request waits."));
+    // The second waits as long as its client does.
+    let mut waiting = TcpStream::connect(serve.address()).expect("it listens");
+    let url = site.url("/b");
+    let host = url.split('/').nth(2).expect("a host");
+    let head = format!("GET {url} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: ExampleBot\r\n\r\n");
+    waiting.write_all(head.as_bytes()).expect("it reads");
+    until("it waits", || !operator.page("/now").contains("No request waits."));
+    let (all, less) = (operator.page("/now"), viewer.page("/now"));
+    for page in [&all, &less] {
+        assert!(page.contains("Crawl-delay: 1 min between two starts (line 2, group *)"), "{page}");
+        assert!(page.contains(&format!(">{}</a>", site.url("").trim_end_matches('/'))), "{page}");
+    }
+    assert!(all.contains("1 of 127.0.0.1") && !less.contains("of 127.0.0.1"), "{less}");
+    drop(waiting);
+    until("it has left", || operator.page("/now").contains("No request waits."));
 }
 
 #[test]

@@ -9,14 +9,18 @@ use axum::{Extension, Form};
 
 use super::record::capital;
 use super::view::{CellView, Parameters, RowView, Shell, TableView, link};
+use crate::admin::control::WaitReport;
 use crate::admin::guard::{Role, Visitor};
 use crate::admin::{Check, Status};
 use crate::audit::Operation;
 use crate::cli::audit::report::sections::Kind;
-use crate::cli::audit::report::words::second;
+use crate::cli::audit::report::words::{number, second};
 use crate::cli::console::proxy::RunningProxy;
 use crate::cli::console::reading::{Asked, By, Shared};
 use crate::cli::console::respond::{bad, message, operators_only, redirect, shown};
+use crate::cli::store::waiting::{named, why, why_fetch};
+use crate::cli::store::{of_hold, seconds};
+use crate::clients::ClientWaits;
 use crate::config::Effective;
 use crate::types::origin::{Origin, split_url};
 
@@ -30,9 +34,13 @@ struct NowPage {
     /// What was looked at, for that.
     looked_at: String,
     troubles: Vec<String>,
+    waits: TableView,
     settings: Option<SettingsView>,
     may_act: bool,
 }
+
+/// Places of each kind where requests wait that are shown.
+const WAITS_MAX: usize = 50;
 
 /// Settings in effect: those that were set, and the others.
 struct SettingsView {
@@ -53,7 +61,7 @@ pub async fn show(State(archive): Shared, Extension(visitor): By, Query(asked): 
     // Settings name networks and persons.
     let may_act = visitor.role == Role::Operator;
     shown(&NowPage {
-        shell: Shell::of("Now", "/now", "courtesy health --verbose".into()),
+        shell: Shell::of("Now", "/now", "courtesy store waiting".into()),
         verdict: words(worst),
         facts: vec![
             ("Started", second(proxy.started())),
@@ -62,6 +70,7 @@ pub async fn show(State(archive): Shared, Extension(visitor): By, Query(asked): 
         ],
         looked_at: checks.iter().map(|check| check.part).collect::<Vec<_>>().join(", "),
         troubles: troubles(&checks),
+        waits: waits(&proxy.waits(WAITS_MAX), visitor.role),
         settings: may_act.then(|| settings(proxy)),
         may_act,
     })
@@ -83,6 +92,58 @@ fn words(status: Status) -> (&'static str, &'static str) {
 fn troubles(checks: &[Check]) -> Vec<String> {
     let each = checks.iter().filter_map(|check| Some((check.part, check.problem.as_deref()?)));
     each.map(|(part, problem)| format!("{part}: {problem}")).collect()
+}
+
+/// Who waits for what and why, those with most waiting requests first; the clients are named to operators alone.
+fn waits(report: &WaitReport, role: Role) -> TableView {
+    let clients = |clients: &ClientWaits| match role {
+        Role::Operator => named(clients).join(" · "),
+        Role::Viewer => number((clients.clients.len() + clients.other_clients) as u64),
+    };
+    let row = |place: CellView, waiting: usize, [longest, next, why]: [String; 3], of| {
+        let texts = [number(waiting as u64), longest, next, why, of].map(CellView::text);
+        RowView { cells: [place].into_iter().chain(texts).collect(), is_urgent: false }
+    };
+    let lanes = report.pace.lanes.iter().map(|lane| {
+        let longest = lane.longest.as_ref();
+        let next = longest.and_then(|it| it.next_ms).map(seconds).unwrap_or_default();
+        let hold = lane.hold.as_ref().map(of_hold);
+        let reasons: Vec<_> = longest.map(why).into_iter().chain(hold).collect();
+        let waited = longest.map(|it| seconds(it.waited_ms)).unwrap_or_default();
+        let reasons = capital(&reasons.join("; "));
+        // A lane may be that of an address, of which there is no page.
+        let site = lane.lane.contains("://").then(|| link("/site", &[("origin", &lane.lane)]));
+        let place = CellView { text: lane.lane.clone(), to: site };
+        row(place, lane.clients.waiting, [waited, next, reasons], clients(&lane.clients))
+    });
+    let fetches = report.robots.fetches.iter().map(|fetch| {
+        let place = CellView::link(
+            format!("{}/robots.txt", fetch.origin),
+            link("/site", &[("origin", &fetch.origin)]),
+        );
+        let reasons = capital(&why_fetch(fetch));
+        let told = [seconds(fetch.waited_ms), String::new(), reasons];
+        row(place, fetch.clients.waiting, told, clients(&fetch.clients))
+    });
+    let columns = [
+        ("Where", Kind::Text),
+        ("Waiting", Kind::Number),
+        ("The first for", Kind::Word),
+        ("Next start in", Kind::Word),
+        ("Why", Kind::Text),
+        ("Clients", Kind::Text),
+    ];
+    let rows: Vec<_> = lanes.chain(fetches).collect();
+    let others = report.pace.other_lanes + report.robots.other_fetches;
+    let requests = report.pace.other_waiting + report.robots.other_waiting;
+    TableView {
+        title: "Who waits, and why".into(),
+        notes: rows.is_empty().then(|| "No request waits.".into()).into_iter().collect(),
+        columns: TableView::columns(&columns),
+        rows,
+        foot: (others > 0)
+            .then(|| format!("And {others} more places, where {requests} requests wait.")),
+    }
 }
 
 fn settings(proxy: &RunningProxy) -> SettingsView {
