@@ -474,7 +474,7 @@ pub struct Operated {
     pub prev: String,
     /// Its number in the chain, from 1.
     pub seq: u64,
-    /// What it was done to: an origin, or what was taken away; of a person the digest of the name or address.
+    /// What it was done to: an origin, what was taken away, or the role that logged in. Of a person nothing is noted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
     #[serde(with = "super::time")]

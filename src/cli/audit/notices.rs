@@ -111,9 +111,7 @@ fn of_operation(operated: &Operated) -> String {
     match action {
         Operation::LogIn => format!("{by} logged in to the console as {subject}"),
         Operation::Export => format!("{by} took away {subject} by the console"),
-        Operation::Person => {
-            format!("{by} looked at what is held about a person, SHA-256 {subject}")
-        }
+        Operation::Person => format!("{by} looked at what is held about a person"),
         Operation::Forget => format!("{by} had {subject} forgotten by the console"),
         Operation::Fetch => format!("{by} had the robots.txt of {subject} fetched by the console"),
         Operation::Reload => format!("{by} had the settings read again by the console"),

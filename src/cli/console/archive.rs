@@ -129,9 +129,9 @@ impl ConsoleArchive {
     }
 
     /// Makes it a line of the log that a visitor looked or acted, where the proxy that writes the log serves this.
-    pub fn note(&self, visitor: &Visitor, action: Operation, subject: &str) {
+    pub fn note(&self, visitor: &Visitor, action: Operation, subject: Option<&str>) {
         if let Some(proxy) = &self.proxy {
-            proxy.note(visitor, action, Some(subject));
+            proxy.note(visitor, action, subject);
         }
     }
 

@@ -245,7 +245,7 @@ async fn report(State(archive): Shared, Extension(visitor): By, Query(asked): As
         return bad(&why);
     }
     with_report(&archive, &ReportAsked::default(), |report| {
-        archive.note(&visitor, Operation::Export, "the report");
+        archive.note(&visitor, Operation::Export, Some("the report"));
         plain(print(report), Some("report.html"))
     })
 }
@@ -290,7 +290,7 @@ async fn redeem(
         return message(StatusCode::FORBIDDEN, "This opens nothing", why);
     };
     let role = if visitor.role == Role::Operator { "operator" } else { "viewer" };
-    archive.note(&visitor, Operation::LogIn, role);
+    archive.note(&visitor, Operation::LogIn, Some(role));
     redirect_with(&next, &cookie)
 }
 

@@ -15,7 +15,6 @@ use crate::cli::audit::report::words::{minute, number};
 use crate::cli::console::archive::ReportAsked;
 use crate::cli::console::reading::{Asked, By, Shared, with_report};
 use crate::cli::console::respond::{bad, operators_only, shown};
-use crate::types::sanitize::sha256_hex;
 
 #[derive(Template)]
 #[template(path = "console/person.html", config = "src/templates/askama.toml")]
@@ -48,8 +47,8 @@ pub async fn show(State(archive): Shared, Extension(visitor): By, Query(asked): 
         Ok(wanted) => wanted,
         Err(why) => return bad(&format!("client: {why}")),
     };
-    // The log must not hold more about a person for being asked.
-    archive.note(&visitor, Operation::Person, &sha256_hex(client.as_bytes()));
+    // Not about whom: the log must not hold more about a person for being asked.
+    archive.note(&visitor, Operation::Person, None);
     let asked = ReportAsked {
         filter: Filter { clients: vec![wanted], ..Filter::default() },
         clients: vec![client.clone()],

@@ -220,7 +220,7 @@ pub async fn dossier(
         Ok(origin) => origin,
         Err(why) => return bad(&why),
     };
-    archive.note(&visitor, Operation::Export, &format!("the dossier of {origin}"));
+    archive.note(&visitor, Operation::Export, Some(&format!("the dossier of {origin}")));
     let name = origin.split_once("://").map_or("site", |(_, host)| host).replace(':', "-");
     let made = archive.search(move |archive| {
         let place = Place::parse(&origin).map_err(|error| error.to_string())?;
