@@ -7,6 +7,7 @@ pub mod evidence;
 pub mod read;
 pub mod record;
 pub mod segment;
+pub mod summary;
 #[cfg(test)]
 mod tests;
 pub mod tree;

@@ -5,7 +5,8 @@
 //! its name.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::os::unix::fs::{DirEntryExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,12 @@ use crate::types::timestamp::Timestamp;
 /// The file that is being written, in its directory.
 pub const FILE_NAME: &str = "denials.jsonl";
 const STEM: &str = "denials";
+
+/// Bytes of a compressed segment that are read at once.
+const READ_AT_ONCE: usize = 64 << 10;
+
+/// The same where its first line is looked for.
+const READ_OF_BEGINNING: usize = 8 << 10;
 
 /// One file of a log.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,7 +121,7 @@ pub fn is_segment(path: &Path) -> bool {
 
 /// The number of the first line of a file; `None` where it has none, or has gone meanwhile.
 pub fn first_seq(path: &Path) -> io::Result<Option<u64>> {
-    let mut lines = match Lines::open(path) {
+    let mut lines = match Lines::open_at_beginning(path) {
         Ok(lines) => lines,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -167,11 +174,22 @@ pub fn is_compressed(file: &File) -> io::Result<bool> {
 
 /// The text of a segment; its first bytes show whether it is compressed.
 pub fn text(file: File) -> io::Result<Box<dyn Read + Send>> {
+    text_by(file, READ_AT_ONCE)
+}
+
+fn text_by(file: File, at_once: usize) -> io::Result<Box<dyn Read + Send>> {
     Ok(if is_compressed(&file)? {
-        Box::new(MultiGzDecoder::new(BufReader::with_capacity(64 << 10, file)))
+        Box::new(MultiGzDecoder::new(BufReader::with_capacity(at_once, file)))
     } else {
         Box::new(file)
     })
+}
+
+/// The text of whole members of a compressed segment, which stand at `range`.
+pub fn text_of_members(mut file: File, range: Range<u64>) -> io::Result<impl Read + Send> {
+    file.seek(SeekFrom::Start(range.start))?;
+    let file = file.take(range.end - range.start);
+    Ok(MultiGzDecoder::new(BufReader::with_capacity(READ_AT_ONCE, file)))
 }
 
 impl Segment {
@@ -194,7 +212,16 @@ impl Lines {
 
     /// Of an open segment, compressed or not.
     pub fn of(file: File) -> io::Result<Self> {
-        let input = Box::new(BufReader::with_capacity(256 << 10, text(file)?));
+        Self::new(file, READ_AT_ONCE, 256 << 10)
+    }
+
+    /// As [`Self::open`], to read the first lines.
+    pub fn open_at_beginning(path: &Path) -> io::Result<Self> {
+        Self::new(File::open(path)?, READ_OF_BEGINNING, READ_OF_BEGINNING)
+    }
+
+    fn new(file: File, at_once: usize, held: usize) -> io::Result<Self> {
+        let input = Box::new(BufReader::with_capacity(held, text_by(file, at_once)?));
         Ok(Self { input, line: Vec::new(), number: 0, bytes: 0 })
     }
 

@@ -7,11 +7,13 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::page::{PageRequest, page};
 use super::verify::evidence::{no_name, read, read_capture};
 use super::verify::{Fault, Faults, Problem};
 use super::{Line, Log, Scan, ScanError, ScanItem};
 use crate::audit::evidence::warc::{Info, Packing, Writer};
 use crate::audit::evidence::{BlobStore, Kind};
+use crate::audit::summary::Needs;
 use crate::audit::{ARCHIVE_CAPTURES_MAX, AnyLine, Head, Record, checked_hash, split};
 use crate::types::sanitize::{digest, sha256_hex};
 
@@ -129,6 +131,11 @@ pub enum Link {
 impl ChainCheck {
     /// How `line`, without its end, stands where it is first found in `log`; none where it is not.
     pub fn of(line: &[u8], log: Log) -> Result<Option<Self>, ScanError> {
+        let in_place = seq(line).and_then(|seq| LineInPlace::find(&log, seq).ok().flatten());
+        if let Some(found) = in_place.filter(|found| found.line == line) {
+            return Ok(Some(found.check));
+        }
+        // Another line has its number, or lines are out of order.
         let has_gaps = log.has_gaps();
         Ok(beside(line, log)?.map(|(before, after)| {
             Self::between(before.as_deref(), line, after.as_deref(), has_gaps)
@@ -156,6 +163,61 @@ impl ChainCheck {
     /// Whether nothing speaks against it.
     pub fn holds(&self) -> bool {
         self.hash_holds && self.before != Link::Differs && self.after != Link::Differs
+    }
+}
+
+/// One line, as it stands in its log.
+#[derive(Clone, Debug)]
+pub struct LineInPlace {
+    pub line: Vec<u8>,
+    pub check: ChainCheck,
+    /// The number of the line before it.
+    pub older: Option<u64>,
+    /// The same of the line after it.
+    pub newer: Option<u64>,
+}
+
+impl LineInPlace {
+    /// The line of that number, with its neighbours.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`page`].
+    pub fn find(log: &Log, seq: u64) -> Result<Option<Self>, ScanError> {
+        let request = PageRequest {
+            before: Some(seq.saturating_add(2)),
+            after: 0,
+            limit: 3,
+            bytes_max: u64::MAX,
+            needs: &Needs::ANY,
+            summarised_only: false,
+        };
+        let found = page(log.clone(), request, |_| true)?;
+        let Some(at) = found.lines.iter().position(|(found, _)| *found == seq) else {
+            return Ok(None);
+        };
+        let mut newer = at.checked_sub(1).and_then(|at| found.lines.get(at)).cloned();
+        if newer.is_none() {
+            // Where lines are not there, the next one has any number: back from the end of the log to this line.
+            let request = PageRequest { before: None, limit: 1, ..request };
+            page(log.clone(), request, |line| {
+                let number = AnyLine::parse(line).map_or(0, |any| any.seq);
+                if number > seq && newer.as_ref().is_none_or(|(nearest, _)| number < *nearest) {
+                    newer = Some((number, line.to_vec()));
+                }
+                number <= seq
+            })?;
+        }
+        let newer = newer.as_ref();
+        let older = found.lines.get(at + 1);
+        let line = found.lines[at].1.clone();
+        let [before, after] = [older, newer].map(|it| it.map(|(_, line)| line.as_slice()));
+        Ok(Some(Self {
+            check: ChainCheck::between(before, &line, after, log.has_gaps()),
+            older: older.map(|(seq, _)| *seq),
+            newer: newer.map(|(seq, _)| *seq),
+            line,
+        }))
     }
 }
 

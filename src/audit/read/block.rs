@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -164,17 +165,31 @@ impl BlockReader {
     /// With room for `bytes` at once, which any line has to fit in.
     pub fn open(path: &Path, bytes: usize) -> io::Result<Self> {
         let file = File::open(path)?;
-        let inode = file.metadata()?.ino();
         let text = segment::text(file.try_clone()?)?;
-        let buffer = vec![0; bytes];
+        Self::new(path, file, text, bytes)
+    }
+
+    /// The same of whole members of a compressed file, which stand at `range` in `file`, from there on.
+    pub fn of_members(
+        path: &Path,
+        file: &File,
+        range: Range<u64>,
+        bytes: usize,
+    ) -> io::Result<Self> {
+        let file = file.try_clone()?;
+        let text = segment::text_of_members(file.try_clone()?, range)?;
+        Self::new(path, file, Box::new(text), bytes)
+    }
+
+    fn new(path: &Path, file: File, text: Box<dyn Read + Send>, bytes: usize) -> io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),
-            inode,
+            inode: file.metadata()?.ino(),
             lines: 0,
             lines_before: 0,
             file,
             text,
-            buffer,
+            buffer: vec![0; bytes],
             shown: 0,
             given: 0,
             filled: 0,

@@ -1,14 +1,15 @@
 //! Filters for records. Of several conditions of one kind any must hold, and one of each kind.
 
 #[cfg(test)]
-mod tests;
+pub(in crate::audit) mod tests;
 
 use std::borrow::Cow;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::raw_record::RawRecord;
+use crate::audit::record::raw_record::{RawRecord, split_port};
+use crate::audit::summary::{Needs, value_hash};
 use crate::audit::{AnyLine, Content, Notice, print_time};
 use crate::types::origin::host::Glob;
 use crate::types::origin::{Origin, Scheme, UrlError, split_url};
@@ -44,6 +45,33 @@ pub struct Filter {
     pub profiles: Vec<Profile>,
     /// Who allowed what was exempted, in any case.
     pub exempted_by: Vec<Glob>,
+}
+
+impl Filter {
+    /// What a summary is asked for: records that are admitted have it, and notices, where their words are asked for.
+    pub fn needs(&self) -> Needs {
+        let Self { since, until, origins, agents, events, reasons, clients, ids, seqs, .. } = self;
+        // The rules for all agents in a notice are those of any that it does not name.
+        let any = events.iter().any(|event| Notice::WORDS.contains(&event.as_str())).then_some("*");
+        let mut agents = hashes(agents, |glob| glob.literal().map(value_hash));
+        agents.extend(any.filter(|_| !agents.is_empty()).map(value_hash));
+        Needs {
+            since: *since,
+            until: *until,
+            seqs: seqs.clone(),
+            ids: ids.clone(),
+            events: events.clone(),
+            reasons: reasons.clone(),
+            hosts: hashes(origins, Place::hash),
+            agents,
+            clients: hashes(clients, Client::hash),
+        }
+    }
+}
+
+/// None where one of the conditions is met by values that are not known.
+fn hashes<C>(conditions: &[C], hash: impl Fn(&C) -> Option<u32>) -> Vec<u32> {
+    conditions.iter().map(hash).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// A [`Filter`] made ready for many lines.
@@ -231,6 +259,17 @@ impl Place {
         Ok(Self::Host { host: Glob::new(host.trim_end_matches('.')), port })
     }
 
+    /// Of the host, or of the domain that all of the hosts are below.
+    fn hash(&self) -> Option<u32> {
+        let glob = match self {
+            Self::Origin(wanted) => return Some(value_hash(split_port(&wanted.authority()).0)),
+            Self::Host { host, .. } => host,
+        };
+        let domain = || glob.ending().split_once('.').map(|(_, domain)| domain);
+        let known = glob.literal().or_else(domain).filter(|domain| !domain.is_empty());
+        known.map(value_hash)
+    }
+
     /// `origin` as a record has it.
     pub fn covers(&self, origin: &str) -> bool {
         let Some((scheme, authority)) = origin.split_once("://") else { return false };
@@ -245,14 +284,6 @@ impl Place {
                     && port.is_none_or(|port| written.unwrap_or(default).parse() == Ok(port))
             }
         }
-    }
-}
-
-/// Of an authority in normal form: an IPv6 address has brackets.
-fn split_port(authority: &str) -> (&str, Option<&str>) {
-    match authority.rsplit_once(':') {
-        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
-        _ => (authority, None),
     }
 }
 
@@ -289,6 +320,17 @@ impl Client {
     pub fn parse(text: &str) -> Self {
         let block = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
         block.map_or_else(|_| Self::Name(text.into()), Self::Block)
+    }
+
+    /// Of an address or a name; none of a block of many addresses.
+    fn hash(&self) -> Option<u32> {
+        match self {
+            Self::Name(name) => Some(value_hash(name)),
+            Self::Block(block) => {
+                let is_one = block.prefix_len() == block.max_prefix_len();
+                is_one.then(|| value_hash(&block.addr().to_string()))
+            }
+        }
     }
 
     fn is(&self, raw: &RawRecord<'_>) -> bool {

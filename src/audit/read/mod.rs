@@ -10,7 +10,6 @@ pub mod filter;
 pub mod history;
 pub mod package;
 pub mod page;
-mod raw_record;
 pub mod replay;
 pub mod report;
 mod scan;

@@ -1,5 +1,6 @@
 //! A page of lines, the newest first, from a place on backwards: segments are read from the newest on, a plain one from
-//! its end, a compressed one from its beginning, and only the lines of one page are kept, whatever the size of the log.
+//! its end, a compressed one part by part from the last one, as its summary tells of them, or without one from its
+//! beginning. Only the lines of one page are kept, whatever the size of the log.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -9,15 +10,15 @@ use std::os::unix::fs::MetadataExt;
 use super::backwards::BackwardReader;
 use super::block::{Block, BlockReader, Found, Log, ScanError};
 use super::scan::{Listing, Segment};
+use crate::audit::summary::{Needs, SegmentPart, SegmentSummary};
 use crate::audit::{AnyLine, LISTINGS_MAX, segment};
-use crate::types::timestamp::Timestamp;
 
 /// Bytes of the log that are held at once: room for any line.
 const BLOCK_BYTES: usize = 256 << 10;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct PageRequest {
+pub struct PageRequest<'a> {
     /// Only lines with a smaller number in the chain.
     pub before: Option<u64>,
     /// Only lines with a greater number; 0: all.
@@ -27,9 +28,10 @@ pub struct PageRequest {
     /// Bytes, as they are stored, after which no other segment is begun, and a plain one is left: the search goes on from
     /// the cursor.
     pub bytes_max: u64,
-    /// Segments of another time are passed over.
-    pub since: Option<Timestamp>,
-    pub until: Option<Timestamp>,
+    /// Segments, and parts of them, that have nothing of that are passed over.
+    pub needs: &'a Needs,
+    /// Segments without a summary are passed over: those that are not compressed, and those of earlier versions.
+    pub summarised_only: bool,
 }
 
 /// Lines of a log.
@@ -56,7 +58,7 @@ pub struct LinePage {
 /// The log cannot be listed, or a segment cannot be read.
 pub fn page(
     log: Log,
-    request: PageRequest,
+    request: PageRequest<'_>,
     wants: impl FnMut(&[u8]) -> bool,
 ) -> Result<LinePage, ScanError> {
     let mut listing = Listing::new(log);
@@ -68,12 +70,11 @@ pub fn page(
     while search.cursor > request.after.saturating_add(1)
         && let Some(segment) = listing.segments.iter().rev().find(|it| it.first_seq < search.cursor)
     {
-        if listing.is_of_another_time(segment, request.since, request.until) {
+        if listing.is_of_another_time(segment, request.needs.since, request.needs.until) {
             search.cursor = segment.first_seq;
             continue;
         }
-        let is_enough = search.found.bytes >= request.bytes_max && search.found.segments > 0;
-        if is_enough || search.room() == 0 {
+        if search.is_enough() {
             return Ok(search.ended());
         }
         let read = search.segment(segment);
@@ -89,6 +90,28 @@ pub fn page(
     Ok(search.found)
 }
 
+/// The last line before `before` that `wants` admits, of which there is one as a rule: looked for first where a summary
+/// tells that it may be, for without one a whole segment is read to find that it has it not.
+///
+/// # Errors
+///
+/// As those of [`page`].
+pub fn one(
+    log: &Log,
+    before: Option<u64>,
+    needs: &Needs,
+    wants: impl Fn(&[u8]) -> bool,
+) -> Result<Option<Vec<u8>>, ScanError> {
+    for summarised_only in [true, false] {
+        let (after, limit, bytes_max) = (0, 1, u64::MAX);
+        let request = PageRequest { before, after, limit, bytes_max, needs, summarised_only };
+        if let Some((_, line)) = page(log.clone(), request, &wants)?.lines.pop() {
+            return Ok(Some(line));
+        }
+    }
+    Ok(None)
+}
+
 /// What became of a segment.
 enum SegmentRead {
     Whole,
@@ -99,8 +122,8 @@ enum SegmentRead {
 }
 
 /// A page as it is made.
-struct PageSearch<W> {
-    request: PageRequest,
+struct PageSearch<'a, W> {
+    request: PageRequest<'a>,
     wants: W,
     /// Lines of this number and above have been looked at.
     cursor: u64,
@@ -109,7 +132,7 @@ struct PageSearch<W> {
     moved: usize,
 }
 
-impl<W> PageSearch<W>
+impl<W> PageSearch<'_, W>
 where
     W: FnMut(&[u8]) -> bool,
 {
@@ -120,6 +143,12 @@ where
     /// There may be more.
     fn ended(self) -> LinePage {
         LinePage { older: Some(self.cursor), ..self.found }
+    }
+
+    /// Whether the page is full, or its bytes are spent, and it has come further than the page before.
+    fn is_enough(&self) -> bool {
+        let is_further = self.cursor < self.request.before.unwrap_or(u64::MAX);
+        self.room() == 0 || is_further && self.found.bytes >= self.request.bytes_max
     }
 
     fn segment(&mut self, segment: &Segment) -> io::Result<SegmentRead> {
@@ -134,7 +163,13 @@ where
                 return Ok(SegmentRead::Moved);
             }
         };
-        if segment::is_compressed(&file)? { self.forwards(segment) } else { self.backwards(file) }
+        if segment::is_compressed(&file)? {
+            self.compressed(&file, segment)
+        } else if self.request.summarised_only {
+            Ok(SegmentRead::Whole)
+        } else {
+            self.backwards(file)
+        }
     }
 
     fn backwards(&mut self, file: File) -> io::Result<SegmentRead> {
@@ -175,16 +210,43 @@ where
         }
     }
 
-    fn forwards(&mut self, segment: &Segment) -> io::Result<SegmentRead> {
-        let mut reader = match BlockReader::open(&segment.path, BLOCK_BYTES) {
-            Ok(reader) if reader.inode == segment.inode => reader,
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(_) | Err(_) => return Ok(SegmentRead::Moved),
-        };
-        self.found.segments += 1;
+    /// Reads the parts that its summary tells of, the last one first; without a summary the whole of it.
+    fn compressed(&mut self, file: &File, segment: &Segment) -> io::Result<SegmentRead> {
+        let (summary, bytes) = SegmentSummary::read(&segment.path, file);
+        self.found.bytes += bytes;
+        let first_seq = segment.first_seq;
+        let part = SegmentPart { first_seq, range: 0..segment.bytes };
+        let whole = || Some(part).filter(|_| !self.request.summarised_only).into_iter().collect();
+        if let Some(summary) = &summary {
+            // Its last line before the cursor counts as looked at.
+            let last = summary.last_seq.min(self.cursor.saturating_sub(1));
+            self.found.newest.get_or_insert(last);
+        }
+        let parts = summary.map_or_else(whole, |it| it.parts(self.request.needs));
+        let mut is_begun = false;
+        for part in parts.iter().rev() {
+            if self.cursor <= self.request.after.saturating_add(1) {
+                break;
+            }
+            if part.first_seq >= self.cursor {
+                continue;
+            }
+            if self.is_enough() {
+                return Ok(SegmentRead::Enough);
+            }
+            self.found.segments += usize::from(!std::mem::replace(&mut is_begun, true));
+            self.forwards(file, segment, part)?;
+        }
+        Ok(if self.room() > 0 { SegmentRead::Whole } else { SegmentRead::Enough })
+    }
+
+    /// Looks at the lines before the cursor, and moves it to the first of them, or to the last that has room.
+    fn forwards(&mut self, file: &File, segment: &Segment, part: &SegmentPart) -> io::Result<()> {
+        let range = part.range.clone();
+        let mut reader = BlockReader::of_members(&segment.path, file, range, BLOCK_BYTES)?;
         let room = self.room();
         let (mut kept, mut newest) = (VecDeque::new(), None);
-        'file: loop {
+        'part: loop {
             match reader.next()? {
                 Found::Lines => {}
                 Found::TooLong => {
@@ -199,7 +261,7 @@ where
                     continue;
                 };
                 if seq >= self.cursor {
-                    break 'file;
+                    break 'part;
                 }
                 if seq <= self.request.after {
                     continue;
@@ -213,14 +275,14 @@ where
                 }
             }
         }
-        self.found.bytes += reader.position();
+        self.found.bytes += reader.position() - part.range.start;
         self.found.newest = self.found.newest.or(newest);
         self.found.lines.extend(kept.into_iter().rev());
-        if self.room() > 0 {
-            return Ok(SegmentRead::Whole);
-        }
-        self.cursor = self.found.lines.last().map_or(segment.first_seq, |(seq, _)| *seq);
-        Ok(SegmentRead::Enough)
+        self.cursor = match self.found.lines.last() {
+            Some((seq, _)) if self.room() == 0 => *seq,
+            _ => part.first_seq,
+        };
+        Ok(())
     }
 }
 

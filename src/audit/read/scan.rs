@@ -372,7 +372,7 @@ enum First {
 }
 
 fn first(path: &Path) -> io::Result<First> {
-    let mut lines = Lines::open(path)?;
+    let mut lines = Lines::open_at_beginning(path)?;
     // A damaged first line is for `verify` to find; its number follows from later lines.
     while let FoundLine::Line(line) = lines.next()? {
         if checked_hash(line).is_ok()

@@ -9,6 +9,7 @@ pub mod event;
 mod hidden_path;
 pub mod line_kind;
 pub mod meta_record;
+pub mod raw_record;
 pub mod redact;
 pub mod robots_record;
 pub mod time;

@@ -70,8 +70,9 @@ fn names(dir: &Path) -> BTreeSet<String> {
 }
 
 fn put_away(seqs: impl IntoIterator<Item = u64>) -> BTreeSet<String> {
-    let both = |seq| [format!("denials-{seq:012}.jsonl.gz"), format!("denials-{seq:012}.evidence")];
-    seqs.into_iter().flat_map(both).collect()
+    let files =
+        |seq| ["jsonl.gz", "evidence", "summary"].map(|end| format!("denials-{seq:012}.{end}"));
+    seqs.into_iter().flat_map(files).collect()
 }
 
 #[track_caller]
@@ -140,7 +141,10 @@ fn what_was_written_is_listed_though_somebody_has_damaged_the_line() {
     let length = fs::metadata(&path).unwrap().len().try_into().unwrap();
     fs::write(&path, vec![b'x'; length]).unwrap();
     close(&writer, dir.path());
-    until_put_away(dir.path(), [1]);
+    // A summary it has none: nothing can be said of it.
+    let mut expected = put_away([1]);
+    expected.remove("denials-000000000001.summary");
+    until("the closed file is put away", || names(dir.path()) == expected);
     let list = fs::read_to_string(dir.path().join("denials-000000000001.evidence")).unwrap();
     assert!(list.ends_with(&format!("\n{}.txt\n", sha256_hex(b"one"))), "{list}");
 }
@@ -166,7 +170,18 @@ fn a_crash_while_a_file_is_put_away_costs_nothing() {
         |dir: &Path| fs::rename(file(dir, "jsonl.gz"), file(dir, "jsonl.gz.tmp")).unwrap();
     let half = |dir: &Path| fs::write(file(dir, "evidence.tmp"), "2026").unwrap();
     let unlisted = |dir: &Path| fs::remove_file(file(dir, "evidence")).unwrap();
-    let states: [&[Step]; 6] = [
+    // After the first member, and before the last.
+    let cut = |dir: &Path| {
+        let packed = fs::read(file(dir, "jsonl.gz")).unwrap();
+        fs::write(file(dir, "jsonl.gz.tmp"), [&packed[..], &packed[..40]].concat()).unwrap();
+        fs::remove_file(file(dir, "jsonl.gz")).unwrap();
+    };
+    let half_summary = |dir: &Path| {
+        fs::rename(file(dir, "summary"), file(dir, "summary.tmp")).unwrap();
+    };
+    let states: [&[Step]; 8] = [
+        &[&unpack, &cut],
+        &[&unpack, &unfinished, &half_summary],
         &[&unpack, &unfinished, &unlisted],
         &[&unpack, &unfinished, &half, &unlisted],
         &[&unpack, &unfinished],

@@ -4,7 +4,7 @@ mod files;
 mod keeper;
 mod keeping;
 mod moved;
-mod notices;
+pub(super) mod notices;
 mod record;
 mod redaction;
 mod schema;
@@ -20,7 +20,7 @@ use super::*;
 use crate::runtime::clock::{Clock, ManualClock};
 use crate::types::timestamp::Timestamp;
 
-const NOON: Timestamp = Timestamp::from_millis(1_795_176_000_123);
+pub(super) const NOON: Timestamp = Timestamp::from_millis(1_795_176_000_123);
 
 fn minimal() -> Record {
     Record {

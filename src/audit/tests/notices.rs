@@ -8,7 +8,7 @@ use super::*;
 use crate::policy::change::Kind;
 
 /// A notice of each kind, and its line up to the hash.
-pub(super) fn table() -> Vec<(Notice, &'static str)> {
+pub(in crate::audit) fn table() -> Vec<(Notice, &'static str)> {
     let (node, prev, seq, time) = (Some(Node::from("n")), String::new(), 0, NOON);
     let gap = Gap {
         event: GapEvent::It,

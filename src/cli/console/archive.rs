@@ -9,11 +9,13 @@ use super::pages::view::Frame;
 use super::proxy::RunningProxy;
 use crate::admin::guard::{Guard, Role, Visitor};
 use crate::audit::evidence::{BlobStore, CaptureRecord, Found, Kind};
+use crate::audit::read::archive::LineInPlace;
 use crate::audit::read::page::{LinePage, PageRequest, page};
 use crate::audit::read::report::{Report, Request, Survey};
-use crate::audit::read::{ChainCheck, CompiledFilter, Filter, Log};
+use crate::audit::read::{CompiledFilter, Filter, Log};
 use crate::audit::record::redact::Redactor;
-use crate::audit::{AnyLine, Content, Operation, checked_hash};
+use crate::audit::summary::Needs;
+use crate::audit::{Content, Operation, checked_hash};
 use crate::cli::audit::log_source::LogSourceFlags;
 use crate::cli::audit::remarks::gathering;
 use crate::cli::audit::report::{read_all, verify_all};
@@ -69,16 +71,6 @@ pub struct ReportAsked {
 pub struct ReportRead {
     pub report: Result<Report, String>,
     pub remarks: Vec<String>,
-}
-
-/// One line, as it stands in its log.
-pub struct LineInPlace {
-    pub line: Vec<u8>,
-    pub check: ChainCheck,
-    /// The number of the line before it.
-    pub older: Option<u64>,
-    /// The same of the line after it.
-    pub newer: Option<u64>,
 }
 
 /// A line of a page, as it may be shown.
@@ -243,9 +235,10 @@ impl ConsoleArchive {
         let from = self.cursor(cursor)?;
         let compiled = CompiledFilter::new(filter.clone());
         let wants = |line: &[u8]| self.admits(role, &compiled, line);
+        let needs = Self::needs(role, filter);
         let mut pages: Vec<LinePage> = Vec::new();
         for (log, before) in self.logs.iter().zip(&from) {
-            let request = self.request(filter, *before, limit);
+            let request = self.request(&needs, *before, limit);
             let found = match before {
                 Some(0) => LinePage::default(),
                 _ => page(log.clone(), request, wants)
@@ -266,15 +259,25 @@ impl ConsoleArchive {
     ) -> Result<MergedPage, String> {
         let compiled = CompiledFilter::new(filter.clone());
         let wants = |line: &[u8]| self.admits(role, &compiled, line);
-        let request = PageRequest { after, ..self.request(filter, None, limit) };
+        let needs = Self::needs(role, filter);
+        let request = PageRequest { after, ..self.request(&needs, None, limit) };
         let log = self.logs.first().ok_or("there is no log")?;
         let found = page(log.clone(), request, wants).map_err(|error| error.to_string())?;
         Ok(self.merged(role, vec![found], vec![None], limit))
     }
 
-    fn request(&self, filter: &Filter, before: Option<u64>, limit: usize) -> PageRequest {
-        let Filter { since, until, .. } = *filter;
-        PageRequest { before, after: 0, limit, bytes_max: PAGE_BYTES_MAX, since, until }
+    /// What segments are passed over by. A summary is of what was written: what stands for a client to a viewer is not in
+    /// it, and whether a client is, no viewer may find.
+    fn needs(role: Role, filter: &Filter) -> Needs {
+        match role {
+            Role::Operator => filter.needs(),
+            Role::Viewer => Needs { clients: Vec::new(), ..filter.needs() },
+        }
+    }
+
+    fn request<'a>(&self, needs: &'a Needs, before: Option<u64>, limit: usize) -> PageRequest<'a> {
+        let (after, bytes_max, summarised_only) = (0, PAGE_BYTES_MAX, false);
+        PageRequest { before, after, limit, bytes_max, needs, summarised_only }
     }
 
     /// Whether a line is meant, as that role sees it: what it may not see, it may not find either. Notices are meant
@@ -364,42 +367,7 @@ impl ConsoleArchive {
     /// The line of that number, with its neighbours.
     pub fn line(&self, log: usize, seq: u64) -> Result<Option<LineInPlace>, String> {
         let Some(log) = self.logs.get(log) else { return Ok(None) };
-        let request = PageRequest {
-            before: Some(seq.saturating_add(2)),
-            after: 0,
-            limit: 3,
-            bytes_max: u64::MAX,
-            since: None,
-            until: None,
-        };
-        let read = |request, wants: &mut dyn FnMut(&[u8]) -> bool| {
-            page(log.clone(), request, wants).map_err(|error| error.to_string())
-        };
-        let found = read(request, &mut |_| true)?;
-        let Some(at) = found.lines.iter().position(|(found, _)| *found == seq) else {
-            return Ok(None);
-        };
-        let mut newer = at.checked_sub(1).and_then(|at| found.lines.get(at)).cloned();
-        if newer.is_none() {
-            // Where lines are not there, the next one has any number: back from the end of the log to this line.
-            read(PageRequest { before: None, limit: 1, ..request }, &mut |line| {
-                let number = AnyLine::parse(line).map_or(0, |any| any.seq);
-                if number > seq && newer.as_ref().is_none_or(|(nearest, _)| number < *nearest) {
-                    newer = Some((number, line.to_vec()));
-                }
-                number <= seq
-            })?;
-        }
-        let newer = newer.as_ref();
-        let older = found.lines.get(at + 1);
-        let line = found.lines[at].1.clone();
-        let [before, after] = [older, newer].map(|it| it.map(|(_, line)| line.as_slice()));
-        Ok(Some(LineInPlace {
-            check: ChainCheck::between(before, &line, after, log.has_gaps()),
-            older: older.map(|(seq, _)| *seq),
-            newer: newer.map(|(seq, _)| *seq),
-            line,
-        }))
+        LineInPlace::find(log, seq).map_err(|error| error.to_string())
     }
 
     /// A robots.txt of the evidence of any of the logs; or why there is none.

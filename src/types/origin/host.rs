@@ -139,6 +139,16 @@ impl Glob {
         Self(pattern.into())
     }
 
+    /// The only text that it matches, in any case; none where it has a star.
+    pub fn literal(&self) -> Option<&str> {
+        (!self.0.contains('*')).then_some(&self.0)
+    }
+
+    /// With what every text ends that it matches, in any case.
+    pub fn ending(&self) -> &str {
+        self.0.rsplit('*').next().unwrap_or_default()
+    }
+
     /// Whether the whole of `text` matches.
     pub fn matches(&self, text: &[u8]) -> bool {
         let pattern = self.0.as_bytes();

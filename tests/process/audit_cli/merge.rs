@@ -64,7 +64,7 @@ fn records_of_several_logs_come_in_order_of_time_and_once() {
         found
     );
     // The counts are those of other programs over all files.
-    let script = "for dir do zcat -f \"$dir\"/denials*; done | jq -r '[.node, .agent, .event] | join(\" \")' \
+    let script = "for dir do zcat -f \"$dir\"/denials*.jsonl*; done | jq -r '[.node, .agent, .event] | join(\" \")' \
                   | sort | uniq -c | sed 's/^ *//'";
     let mut counted = Command::new("sh");
     counted.args(["-c", script, "sh"]).args(logs.iter().map(|log| log.dir.path()));

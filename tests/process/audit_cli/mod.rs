@@ -9,6 +9,7 @@ mod forms;
 mod history;
 pub mod kinds;
 mod made_again;
+mod members;
 mod merge;
 mod query;
 mod questions;

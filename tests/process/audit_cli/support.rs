@@ -1,18 +1,16 @@
 //! A log in a directory of its own, made line by line, and the program that reads it.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 
 use courtesy::audit::{
     AgentSource, Client, Content, Event, FILE_NAME, Group, Head, Notice, Profile, Reason, Record,
-    Robots, RobotsStatus, Rule, segment,
+    Robots, RobotsStatus, Rule, segment, summary,
 };
 use courtesy::types::timestamp::Timestamp;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// 2026-11-20T12:00:00Z.
@@ -63,13 +61,9 @@ impl Log {
     }
 }
 
-/// As the keeper does: whole under a new name, then the plain file goes.
+/// As the keeper does, but in small members: with its summary, whole under a new name, then the plain file goes.
 pub fn compress(path: &Path) {
-    let unfinished = PathBuf::from(format!("{}.gz.tmp", path.display()));
-    let mut encoder = GzEncoder::new(File::create(&unfinished).unwrap(), Compression::fast());
-    encoder.write_all(&std::fs::read(path).unwrap()).unwrap();
-    encoder.finish().unwrap();
-    std::fs::rename(&unfinished, format!("{}.gz", path.display())).unwrap();
+    summary::compress(path, &path.with_added_extension("gz"), 4000, &|| false).unwrap();
     std::fs::remove_file(path).unwrap();
 }
 

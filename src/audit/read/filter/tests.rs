@@ -49,7 +49,7 @@ fn word(value: impl serde::Serialize) -> String {
 }
 
 prop_compose! {
-    fn record()(
+    pub(in crate::audit) fn record()(
         agent in proptest::option::of(nasty()),
         address in select(&["10.0.0.1", "10.9.0.1", "::ffff:10.0.0.2", "2001:db8::7"][..]),
         name in proptest::option::of(nasty()),
@@ -119,7 +119,7 @@ fn some<T: Clone + std::fmt::Debug>(
 }
 
 prop_compose! {
-    fn filter()(
+    pub(in crate::audit) fn filter()(
         since in proptest::option::of(0u64..100),
         until in proptest::option::of(0u64..100),
         origins in some(select(&["example.com", "*.example.com", "a.example.com:8080", "[2001:db8::1]:80",

@@ -10,7 +10,9 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::audit::segment::{FILE_NAME, closed_name};
+use crate::audit::summary::compress;
 use crate::types::sanitize::sha256_hex;
+use crate::types::timestamp::Timestamp;
 
 const NOON: u64 = 1_795_176_000_000;
 const HOUR: u64 = 3_600_000;
@@ -36,25 +38,42 @@ fn gzip(text: &str) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-fn close(dir: &TempDir, first_seq: u64, text: &str, is_compressed: bool) {
+/// How a closed segment is stored.
+#[derive(Clone, Copy, Debug)]
+enum Stored {
+    Plain,
+    /// As another program compresses it.
+    Whole,
+    /// In members, with a summary.
+    Members,
+}
+
+fn close(dir: &TempDir, first_seq: u64, text: &str, stored: Stored) {
     let path = dir.path().join(closed_name(first_seq));
-    if is_compressed {
-        fs::write(path.with_added_extension("gz"), gzip(text)).unwrap();
-    } else {
-        fs::write(path, text).unwrap();
+    let packed = path.with_added_extension("gz");
+    match stored {
+        Stored::Plain => fs::write(path, text).unwrap(),
+        Stored::Whole => fs::write(packed, gzip(text)).unwrap(),
+        Stored::Members => {
+            fs::write(&path, text).unwrap();
+            compress(&path, &packed, 20_000, &|| false).unwrap();
+            fs::remove_file(path).unwrap();
+        }
     }
 }
 
-const ALL: PageRequest = PageRequest {
+static ANY: Needs = Needs::ANY;
+
+const ALL: PageRequest<'static> = PageRequest {
     before: None,
     after: 0,
     limit: usize::MAX,
     bytes_max: u64::MAX,
-    since: None,
-    until: None,
+    needs: &ANY,
+    summarised_only: false,
 };
 
-fn read(dir: &TempDir, request: PageRequest, wants: impl Fn(u64) -> bool) -> LinePage {
+fn read(dir: &TempDir, request: PageRequest<'_>, wants: impl Fn(u64) -> bool) -> LinePage {
     let wants = |line: &[u8]| wants(AnyLine::parse(line).unwrap().seq);
     page(Log::Dir(dir.path().to_owned()), request, wants).unwrap()
 }
@@ -64,7 +83,11 @@ fn seqs(page: &LinePage) -> Vec<u64> {
 }
 
 /// Page after page, to the beginning; how many pages.
-fn read_all(dir: &TempDir, request: PageRequest, wants: impl Fn(u64) -> bool) -> (Vec<u64>, usize) {
+fn read_all(
+    dir: &TempDir,
+    request: PageRequest<'_>,
+    wants: impl Fn(u64) -> bool,
+) -> (Vec<u64>, usize) {
     let (mut all, mut pages, mut before) = (Vec::new(), 0, request.before);
     loop {
         let page = read(dir, PageRequest { before, ..request }, &wants);
@@ -81,10 +104,11 @@ fn read_all(dir: &TempDir, request: PageRequest, wants: impl Fn(u64) -> bool) ->
 }
 
 /// Lines of a segment: how many numbers each is behind the one before, its length, and whether it is damaged.
-fn segment() -> impl Strategy<Value = (bool, Vec<(u64, usize, bool)>)> {
+fn segment() -> impl Strategy<Value = (Stored, Vec<(u64, usize, bool)>)> {
     let room = prop_oneof![8 => 0..300_usize, 1 => 7000..9000_usize, 1 => 60_000..63_000_usize];
     let line = (prop_oneof![6 => Just(1_u64), 1 => 2..9_u64], room, prop::bool::weighted(0.1));
-    (any::<bool>(), prop::collection::vec(line, 1..25))
+    let stored = prop::sample::select(&[Stored::Plain, Stored::Whole, Stored::Members][..]);
+    (stored, prop::collection::vec(line, 1..25))
 }
 
 proptest! {
@@ -102,7 +126,7 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let (mut seq, mut expected, mut damaged) = (0, Vec::new(), 0);
         let count = segments.len();
-        for (at, (is_compressed, parts)) in segments.into_iter().enumerate() {
+        for (at, (stored, parts)) in segments.into_iter().enumerate() {
             let (first_seq, mut text) = (seq + 1, String::new());
             for (number, (gap, room, is_damaged)) in parts.into_iter().enumerate() {
                 seq += if number == 0 { 1 } else { gap };
@@ -117,7 +141,7 @@ proptest! {
                 }
             }
             if at + 1 < count {
-                close(&dir, first_seq, &text, is_compressed);
+                close(&dir, first_seq, &text, stored);
             } else {
                 text += if unfinished { "{\"event\":\"den" } else { "" };
                 fs::write(dir.path().join(FILE_NAME), text).unwrap();
@@ -169,17 +193,18 @@ fn a_search_that_finds_nothing_ends_with_a_cursor_within_a_long_file() {
 #[test]
 fn rotation_and_pruning_between_pages_lose_and_repeat_no_line() {
     let dir = tempfile::tempdir().unwrap();
-    close(&dir, 1, &lines(1..=20, 0), true);
-    close(&dir, 21, &lines(21..=40, 0), true);
+    close(&dir, 1, &lines(1..=20, 1500), Stored::Members);
+    close(&dir, 21, &lines(21..=40, 1500), Stored::Members);
     fs::write(dir.path().join(FILE_NAME), lines(41..=60, 0)).unwrap();
     let request = PageRequest { limit: 15, ..ALL };
     let first = read(&dir, request, |_| true);
     assert_eq!((seqs(&first).last(), first.older), (Some(&46), Some(46)));
     // The active file is closed and compressed, another has begun, and the first one has gone.
     fs::remove_file(dir.path().join(FILE_NAME)).unwrap();
-    close(&dir, 41, &lines(41..=65, 0), true);
+    close(&dir, 41, &lines(41..=65, 1500), Stored::Members);
     fs::write(dir.path().join(FILE_NAME), lines(66..=70, 0)).unwrap();
     fs::remove_file(dir.path().join(closed_name(1)).with_added_extension("gz")).unwrap();
+    fs::remove_file(dir.path().join(closed_name(1)).with_extension("summary")).unwrap();
     let (rest, _) = read_all(&dir, PageRequest { before: first.older, ..request }, |_| true);
     assert_eq!(rest, (21..=45).rev().collect::<Vec<_>>());
 }
@@ -201,13 +226,14 @@ fn bytes_that_are_no_line_are_counted_once_and_hide_nothing() {
 fn segments_of_another_time_are_passed_over_and_a_clock_may_go_back() {
     let dir = tempfile::tempdir().unwrap();
     let of = |seq: u64, hours: u64| line(seq, NOON + hours * HOUR, 0);
-    close(&dir, 1, &(of(1, 0) + &of(2, 1)), true);
-    close(&dir, 3, &(of(3, 100) + &of(4, 101)), true);
+    close(&dir, 1, &(of(1, 0) + &of(2, 1)), Stored::Whole);
+    close(&dir, 3, &(of(3, 100) + &of(4, 101)), Stored::Whole);
     // Its clock was 20 hours ahead at first.
-    close(&dir, 5, &(of(5, 220) + &of(6, 201)), true);
+    close(&dir, 5, &(of(5, 220) + &of(6, 201)), Stored::Whole);
     fs::write(dir.path().join(FILE_NAME), of(7, 400)).unwrap();
     let at = |hours: u64| Some(Timestamp::from_millis(NOON + hours * HOUR));
-    let request = PageRequest { since: at(200), until: at(202), ..ALL };
+    let needs = &Needs { since: at(200), until: at(202), ..Needs::ANY };
+    let request = PageRequest { needs, ..ALL };
     let page = read(&dir, request, |_| true);
     assert_eq!((seqs(&page), page.segments, page.older), (vec![6, 5, 4, 3], 2, None));
 }

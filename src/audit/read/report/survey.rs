@@ -18,7 +18,7 @@ use super::timeline::ServiceHistory;
 use crate::audit::evidence::BlobStore;
 use crate::audit::read;
 use crate::audit::read::filter::{CompiledFilter, Filter, Place};
-use crate::audit::read::raw_record::RawRecord;
+use crate::audit::record::raw_record::RawRecord;
 use crate::audit::{
     AnyLine, Content, Event, LineError, LineKind, Notice, Pulse, Record, Totals, checked_hash,
     checked_seq, parse_time,

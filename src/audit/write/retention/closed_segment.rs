@@ -1,4 +1,4 @@
-//! The closed files of a log that are ours, and how one is put away: compressed, with its inventory
+//! The closed files of a log that are ours, and how one is put away: compressed, with its inventory and its summary
 //! beside it.
 
 #[cfg(test)]
@@ -6,19 +6,14 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use flate2::Compression;
 use flate2::bufread::MultiGzDecoder;
-use flate2::write::GzEncoder;
 
-use crate::audit::evidence::{EvidenceIndex, over};
+use crate::audit::evidence::EvidenceIndex;
 use crate::audit::segment::{FILE_NAME, closed_name, is_segment, ours, write_whole};
-
-/// How hard it is compressed. From level 2 to 6 files become a thirtieth smaller for half as much
-/// CPU time again, which denied requests pay for; at level 1 they are half as large again.
-const LEVEL: u32 = 2;
+use crate::audit::summary::{MEMBER_BYTES, compress};
 
 /// A closed segment by its first line's number, as its files are named.
 #[derive(Clone, Debug)]
@@ -37,6 +32,7 @@ struct Files {
     evidence_index: bool,
     /// The inventory of lines that we have removed.
     pruned: bool,
+    summary: bool,
 }
 
 /// What the directory of a log has besides the file that is written.
@@ -46,7 +42,7 @@ pub(super) struct Survey {
     pub closed: Vec<Closed>,
     /// Segments that another program has rotated away, as earlier versions let it.
     pub others: Vec<PathBuf>,
-    /// Files of ours that were not finished.
+    /// Files of ours that were not finished, and summaries without their segments.
     unfinished: Vec<PathBuf>,
 }
 
@@ -68,7 +64,12 @@ impl Survey {
                     closed.entry(first_seq).or_default().evidence_index = true
                 }
                 Some((first_seq, ".pruned")) => closed.entry(first_seq).or_default().pruned = true,
-                Some((_, ".jsonl.gz.tmp" | ".evidence.tmp")) => survey.unfinished.push(path),
+                Some((first_seq, ".summary")) => {
+                    closed.entry(first_seq).or_default().summary = true
+                }
+                Some((_, ".jsonl.gz.tmp" | ".evidence.tmp" | ".summary.tmp")) => {
+                    survey.unfinished.push(path)
+                }
                 _ if is_segment(&path) && name != FILE_NAME => survey.others.push(path),
                 _ => {}
             }
@@ -76,6 +77,9 @@ impl Survey {
         let closed = closed.into_iter();
         survey.closed =
             closed.map(|(first_seq, has)| Closed { dir: dir.to_owned(), first_seq, has }).collect();
+        // Of lines that another program has taken away.
+        let left = survey.closed.iter().filter(|closed| closed.has.summary && !closed.is_there());
+        survey.unfinished.extend(left.map(|closed| closed.file(".summary")));
         Ok(survey)
     }
 
@@ -108,9 +112,9 @@ impl Closed {
         self.file(if self.has.packed { ".jsonl.gz" } else { ".jsonl" })
     }
 
-    /// What its lines take on the disk.
+    /// What its lines take on the disk, with their summary.
     pub fn bytes(&self) -> io::Result<u64> {
-        bytes(&self.lines())
+        Ok(bytes(&self.lines())? + bytes(&self.file(".summary"))?)
     }
 
     /// Compresses it and writes its evidence index, unless that is done. `known` is the index from
@@ -132,7 +136,9 @@ impl Closed {
             }
         }
         match (self.has.plain, self.has.packed) {
-            (true, false) => pack(&plain, &packed, is_over).map_err(at_path(&plain))?,
+            (true, false) => {
+                compress(&plain, &packed, MEMBER_BYTES, is_over).map_err(at_path(&plain))?
+            }
             (true, true) => same_length(&plain, &packed)?,
             _ => return Ok(()),
         }
@@ -172,6 +178,7 @@ impl Closed {
     pub fn prune(&self) -> io::Result<()> {
         let evidence_index = self.file(".evidence");
         fs::rename(&evidence_index, self.file(".pruned")).map_err(at_path(&evidence_index))?;
+        remove(&self.file(".summary"))?;
         remove(&self.file(".jsonl"))?;
         remove(&self.file(".jsonl.gz"))
     }
@@ -180,23 +187,6 @@ impl Closed {
     pub fn forget(&self) -> io::Result<()> {
         remove(&self.file(".pruned"))
     }
-}
-
-fn pack(plain: &Path, packed: &Path, is_over: &dyn Fn() -> bool) -> io::Result<()> {
-    let mut lines = File::open(plain)?;
-    write_whole(packed, |file| {
-        let mut encoder = GzEncoder::new(file, Compression::new(LEVEL));
-        let mut buffer = vec![0; 64 << 10];
-        loop {
-            if is_over() {
-                return Err(over());
-            }
-            match lines.read(&mut buffer)? {
-                0 => return encoder.finish().map(drop),
-                bytes => encoder.write_all(&buffer[..bytes])?,
-            }
-        }
-    })
 }
 
 /// As after a crash between two steps: the compressed file got its name when it was whole, so it

@@ -174,3 +174,11 @@ fn number<T: std::str::FromStr>(bytes: &[u8]) -> Option<T> {
     let end = bytes.iter().position(|byte| !byte.is_ascii_digit())?;
     std::str::from_utf8(&bytes[..end]).ok()?.parse().ok()
 }
+
+/// Of an authority in normal form: an IPv6 address has brackets.
+pub fn split_port(authority: &str) -> (&str, Option<&str>) {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (authority, None),
+    }
+}
