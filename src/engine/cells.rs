@@ -80,20 +80,24 @@ pub struct MissingRanks {
 }
 
 impl MissingRanks {
-    /// Of the cells of a width for which that holds; `None`: it holds for none.
-    fn of_cells(width: u32, is_missing: impl Fn(u32) -> bool) -> Option<Arc<Self>> {
+    /// Of these cells of a width; `None`: of none.
+    fn of_cells(width: u32, cells: impl Iterator<Item = u32>) -> Option<Arc<Self>> {
         let mut bits = vec![0_u8; width.div_ceil(8) as usize].into_boxed_slice();
-        for cell in (0..width).filter(|cell| is_missing(*cell)) {
-            bits[cell as usize / 8] |= 1 << (cell % 8);
-        }
+        cells.for_each(|cell| bits[cell as usize / 8] |= 1 << (cell % 8));
+        Self::of_bits(width, bits)
+    }
+
+    fn of_bits(width: u32, bits: Box<[u8]>) -> Option<Arc<Self>> {
         bits.iter().any(|byte| *byte > 0).then(|| Arc::new(Self { width, bits }))
     }
 
     /// Of these ranks, each with the width that its proxy knew; `None`: none is missing.
     pub(super) fn of(ranks: &[(u32, u32)], width: u32) -> Option<Arc<Self>> {
-        Self::of_cells(width, |cell| {
-            ranks.iter().any(|(rank, known)| cell % known.max(&1) == rank % known.max(&1))
-        })
+        let cells = ranks.iter().flat_map(|(rank, known)| {
+            let known = (*known).max(1);
+            (rank % known..width).step_by(known as usize)
+        });
+        Self::of_cells(width, cells)
     }
 
     /// As a server has it: the width in digits, a space, the bits. `None`: none is missing, or it is
@@ -111,14 +115,16 @@ impl MissingRanks {
 
     /// Without a rank whose cells no other one uses; `None`: no other is missing.
     fn without(&self, rank: u32) -> Option<Arc<Self>> {
-        let cell_of_it = rank % self.width;
-        Self::of_cells(self.width, |cell| cell != cell_of_it && self.has(cell.into()))
+        let (mut bits, cell) = (self.bits.clone(), rank % self.width);
+        bits[cell as usize / 8] &= !(1 << (cell % 8));
+        Self::of_bits(self.width, bits)
     }
 
     /// Of both.
     fn with(&self, other: &Self) -> Option<Arc<Self>> {
         let width = self.width.max(other.width);
-        Self::of_cells(width, |cell| self.has(cell.into()) || other.has(cell.into()))
+        let is_missing = |cell: &u32| self.has((*cell).into()) || other.has((*cell).into());
+        Self::of_cells(width, (0..width).filter(is_missing))
     }
 
     /// Whether the cell is left free.

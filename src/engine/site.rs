@@ -23,10 +23,7 @@ pub(in crate::engine) const HEAD_KEPT: Micros = 400 * 24 * 60 * 60 * 1_000_000;
 /// The proxies.
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
-    /// When each was seen last.
-    pub members: BTreeMap<String, Micros>,
-    /// The latest format that each reads, and the digest of its settings.
-    pub about: BTreeMap<String, (u8, u32)>,
+    members: BTreeMap<String, Member>,
     /// When the data began.
     pub epoch: Option<Micros>,
     /// The head of each log, or what contradicts it, with its proxy, and when it was noted.
@@ -36,6 +33,17 @@ pub(super) struct Cluster {
     /// The process of each name that beat last, and when; and another that may live.
     processes: BTreeMap<String, (String, Option<Namesake>, Micros)>,
     ranks: Ranks,
+}
+
+/// What the last heartbeat of a proxy said.
+#[derive(Debug)]
+struct Member {
+    /// When it came.
+    seen: Micros,
+    /// The latest format that the proxy reads.
+    format: u8,
+    /// The digest of its settings.
+    settings: u32,
 }
 
 /// Another process of a name, and whether it was seen to live.
@@ -204,24 +212,27 @@ impl Cluster {
         self.epoch = Some(epoch);
         let missed = MISSED_MAX * micros(heartbeat_interval(self.members.len()));
         let seen = now.saturating_sub(missed)..=now + missed;
-        self.members.retain(|_, at| seen.contains(at));
+        self.members.retain(|_, member| seen.contains(&member.seen));
         let has_namesake = self.note_process(request, missed, now);
         let own = member(request.proxy, request.process);
-        self.members.insert(own.clone(), now);
         let (rank, missing) = self.ranks.heartbeat(&own, &request.claim, epoch, (missed, now));
-        self.about.insert(own, (request.format, request.settings));
-        self.about.retain(|proxy, _| self.members.contains_key(proxy));
+        let HeartbeatRequest { format, settings, .. } = *request;
+        self.members.insert(own, Member { seen: now, format, settings });
         if let Some(head) = request.head {
             self.note_head(request.proxy, head, now);
         }
         self.heads.retain(|_, (noted, ..)| *noted + HEAD_KEPT >= now);
         self.hours.retain(|_, (noted, _)| *noted + HEAD_KEPT >= now);
-        let is_same = |about: &&(u8, u32)| about.1 == request.settings;
-        let oldest = self.about.values().map(|(format, _)| *format).min();
+        // It is one of them.
+        let (mut same_settings, mut oldest) = (0, format);
+        for member in self.members.values() {
+            same_settings += usize::from(member.settings == settings);
+            oldest = oldest.min(member.format);
+        }
         Heartbeat {
             members: self.members.len(),
-            same_settings: self.about.values().filter(is_same).count(),
-            format: oldest.unwrap_or(request.format).min(request.format),
+            same_settings,
+            format: oldest,
             now,
             epoch,
             has_namesake,
@@ -270,7 +281,6 @@ impl Cluster {
     pub(super) fn leave(&mut self, proxy: &str, process: &str) {
         let own = member(proxy, process);
         self.members.remove(&own);
-        self.about.remove(&own);
         self.ranks.remove(&own);
         if self.processes.get(proxy).is_some_and(|(last, ..)| last == process) {
             self.processes.remove(proxy);
