@@ -261,11 +261,8 @@ pub struct Heads(pub Vec<GivenHead>);
 ///
 /// What is wrong with the text or the file.
 pub fn heads(text: &str) -> Result<Heads, String> {
-    if let Some(head) = head(text) {
-        return Ok(Heads(vec![head]));
-    }
-    if let Some(checkpoint) = SignedCheckpoint::parse(text) {
-        return Ok(Heads(vec![GivenHead::checkpoint(checkpoint)]));
+    if let Some(head) = stated_head(text) {
+        return Ok(head);
     }
     let file = files::read_text(Path::new(text), NAMED_LIST_BYTES_MAX).map_err(|error| {
         format!(
@@ -285,6 +282,12 @@ pub fn heads(text: &str) -> Result<Heads, String> {
     } else {
         Ok(Heads(heads))
     }
+}
+
+/// A head or a checkpoint as it is written; no file is read.
+pub fn stated_head(text: &str) -> Option<Heads> {
+    let checkpoint = || SignedCheckpoint::parse(text).map(GivenHead::checkpoint);
+    head(text).or_else(checkpoint).map(|head| Heads(vec![head]))
 }
 
 /// Those of a line of text, or the one of a line of JSON.

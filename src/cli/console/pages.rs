@@ -33,6 +33,7 @@ use crate::cli::audit::report::sections::{
     Section, column, facts, sections, settings, shown as shown_events,
 };
 use crate::cli::audit::report::words::{headline, period, verification};
+use crate::cli::audit::verify::stated_head;
 use view::{Parameters, Shell, TableView, link};
 
 /// Bytes of a form.
@@ -125,6 +126,12 @@ async fn overview(State(archive): Shared, Extension(visitor): By, Query(asked): 
     let head = parameters.take("head").filter(|head| !head.trim().is_empty());
     if let Err(why) = parameters.end() {
         return bad(&why);
+    }
+    let head = head.map(|head| head.trim().to_owned());
+    if head.as_deref().is_some_and(|head| stated_head(head).is_none()) {
+        return bad(
+            "head: it is the number of a line, a colon and 64 hexadecimal digits, or a checkpoint",
+        );
     }
     let asked = ReportAsked { head: head.clone(), ..ReportAsked::default() };
     with_report(&archive, &asked, |report| {

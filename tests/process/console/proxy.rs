@@ -328,6 +328,52 @@ fn who_waits_and_why_stands_on_the_page_of_now() {
 }
 
 #[test]
+fn what_was_forwarded_all_the_same_is_said_where_it_is_asked() {
+    let site = site();
+    let origin = site.url("").trim_end_matches('/').to_owned();
+    let exempted = format!(
+        "[[exemptions]]\norigin = \"{origin}\"\nagents = [\"ExampleBot\"]\nby = \"Ada Lovelace\"\n\
+         reason = \"contract 4711\"\nuntil = \"2100-01-01\"\n"
+    );
+    let ask = |browser: &Browser, agent: &str| {
+        let url = encoded(site.url("/private/a").as_bytes());
+        // It is told when the log has been read, for the first page.
+        browser.page("/");
+        browser.page(&format!("/ask?url={url}&agent={agent}"))
+    };
+    let (place, serve) = with_tokens(&exempted);
+    assert_eq!(serve.get(&site.url("/private/a")).status, 200);
+    let browser = Browser::with(port(&serve), &token(VIEWER));
+    let page = ask(&browser, "ExampleBot");
+    assert!(page.contains("Disallowed, and forwarded all the same"), "{page}");
+    assert!(
+        page.contains("An exemption of Ada Lovelace (contract 4711) covered the site"),
+        "{page}"
+    );
+    let page = ask(&browser, "OtherBot");
+    assert!(page.contains("<b>Denied</b>") && !page.contains("Ada"), "{page}");
+    serve.stop();
+    place.set("[robots]\nmode = \"observe\"\n[admin]\nconsole = \"open\"\n");
+    let serve = place.serve();
+    let page = ask(&Browser::new(port(&serve)), "OtherBot");
+    assert!(page.contains("The mode was observe then, so that nothing was refused."), "{page}");
+}
+
+#[test]
+fn a_head_is_what_is_written_and_names_no_file() {
+    let site = site();
+    let (_place, serve) = served(&site);
+    let browser = Browser::with(port(&serve), &token(VIEWER));
+    for head in ["/etc/hostname", "/nothing", "1:ab", "x"] {
+        let answer = browser.get(&format!("/?head={}", encoded(head.as_bytes())));
+        assert_eq!(answer.status, 400, "{head}");
+        assert!(answer.text().contains("head: it is the number of a line"), "{}", answer.text());
+    }
+    let head = format!("1:{}", "0".repeat(64));
+    assert!(browser.page(&format!("/?head={head}")).contains("urgent"), "it is of another log");
+}
+
+#[test]
 fn a_changed_token_ends_the_sessions_that_it_opened() {
     let site = site();
     let (place, serve) = served(&site);

@@ -177,7 +177,9 @@ impl Browser {
     pub fn page(&self, target: &str) -> String {
         let mut found = None;
         until("the log is read", || {
-            let answer = self.get(target);
+            let cookie = self.session.as_deref();
+            let fields: Vec<_> = cookie.iter().map(|session| ("Cookie", *session)).collect();
+            let answer = self.ask("GET", target, &fields, "");
             let text = answer.text();
             let text = text.split_once("<main").map_or(text.as_str(), |(_, main)| main).to_owned();
             assert_eq!(answer.status, 200, "{target}: {text}");

@@ -8,7 +8,8 @@ use askama::Template;
 
 use super::sections::{Section, column as column_title, facts, sections, state, warning};
 use super::words::{
-    asked, fraction, headline, instances, minute, number, period, plural, subject, verification,
+    asked, fraction, headline, instances, minute, number, period, plural, second, subject,
+    verification,
 };
 use crate::audit::read::report::{
     Bucket, EventsByReason, NamedLog, OverTime, Report, ServiceState, TimelineSpan,
@@ -137,8 +138,8 @@ impl Band {
             width: units((at(span.until) - at(span.since)).max(1.0)),
             title: format!(
                 "{} to {}: {}, {}",
-                minute(span.since),
-                minute(span.until),
+                second(span.since),
+                second(span.until),
                 state(span.state),
                 human_duration(length(span))
             ),
@@ -165,7 +166,7 @@ impl Band {
             width: WIDTH,
             rects: spans.iter().map(rect).collect(),
             marks: marks
-                .map(|it| (units(at(it.time)), format!("{}, line {}", minute(it.time), it.seq)))
+                .map(|it| (units(at(it.time)), format!("{}, line {}", second(it.time), it.seq)))
                 .collect(),
             since: minute(since),
             until: minute(until),

@@ -138,7 +138,7 @@ fn paced(report: &Report) -> Section {
         let PacedKey { line, text, .. } = &row.key;
         let exempted = row.key.exempted_by.as_ref().map(|by| format!(" (exempted by {by})"));
         let clamped = if row.key.clamped { " (the most that is kept)" } else { "" };
-        let observed = if row.key.observed { " (observed)" } else { "" };
+        let observed = if row.key.observed { " (observe: not kept)" } else { "" };
         let unseen = if row.key.not_seen { " (tunnels; pace not seen)" } else { "" };
         Line::of([
             row.key.origin.clone(),

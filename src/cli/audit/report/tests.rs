@@ -305,7 +305,8 @@ fn what_was_forwarded_is_never_summed_up_with_what_was_denied() {
     let (heading, rest) =
         text.split_once("\nForwarded although disallowed: ").expect("its own heading");
     assert!(heading.contains("Disallowed requests, "), "not all are denied:\n{heading}");
-    for words in ["1 request forwarded because the mode is observe", "forwarded under an exemption"]
+    for words in
+        ["1 request forwarded because the mode was observe", "forwarded under an exemption"]
     {
         assert!(rest.contains(words), "{words} not in:\n{rest}");
     }

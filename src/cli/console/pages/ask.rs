@@ -10,11 +10,13 @@ use crate::audit::RobotsStatus;
 use crate::audit::read::Filter;
 use crate::audit::read::filter::Place;
 use crate::audit::read::history::{FileHistory, History};
+use crate::audit::read::report::{RegisteredExemption, Report, ServiceState, TimelineSpan};
 use crate::cli::audit::report::words::second;
 use crate::cli::audit::{filters, history};
 use crate::cli::check::answer::{Outcome, Ruling};
 use crate::cli::check::online::ruling;
-use crate::cli::console::archive::ConsoleArchive;
+use crate::cli::console::archive::{ConsoleArchive, ReportAsked};
+use crate::cli::console::jobs::Reading;
 use crate::cli::console::reading::{Asked, Shared};
 use crate::cli::console::respond::{bad, busy, shown};
 use crate::policy::profile::Profile;
@@ -42,6 +44,53 @@ struct AskAnswer {
     links: Vec<(String, String)>,
 }
 
+impl AskAnswer {
+    /// The same with why it was forwarded then, where robots.txt disallows it: under an exemption, or because the mode
+    /// was observe.
+    fn forwarded(mut self, report: Option<&Report>, url: &str, agent: &str, at: Timestamp) -> Self {
+        if self.class != "denied" {
+            return self;
+        }
+        let Some(report) = report else {
+            self.why.push("Whether an exemption covered it, or the mode was observe, is not known until the log was read as a whole: ask again.".into());
+            return self;
+        };
+        let origin = split_url(url.as_bytes()).map(|(origin, _)| origin.to_string());
+        let origin = origin.unwrap_or_default();
+        let covers = |row: &&RegisteredExemption| {
+            let is_of_agent = row.agents.is_empty()
+                || row.agents.iter().any(|token| token.eq_ignore_ascii_case(agent));
+            let is_of_time = row.brought_at <= at
+                && at < row.until
+                && row.removed_at.is_none_or(|removed| at < removed);
+            let is_of_site = Place::parse(&row.origin).is_ok_and(|place| place.covers(&origin));
+            row.crawl_delay.is_none() && is_of_agent && is_of_time && is_of_site
+        };
+        let is_observed = |span: &&TimelineSpan| {
+            span.state == ServiceState::Observe && span.since <= at && at < span.until
+        };
+        let forwarded = if let Some(row) = report.register.rows.iter().find(covers) {
+            let paths = match row.paths.as_slice() {
+                [] => String::new(),
+                paths => format!(", for {}", paths.join(", ")),
+            };
+            let (by, reason, until) = (&row.by, &row.reason, second(row.until));
+            Some(format!(
+                "An exemption of {by} ({reason}) covered the site then, until {until} UTC{paths}."
+            ))
+        } else {
+            let span = report.service.spans.iter().find(is_observed);
+            span.map(|_| "The mode was observe then, so that nothing was refused.".to_owned())
+        };
+        if let Some(forwarded) = forwarded {
+            self.verdict = "Disallowed, and forwarded all the same".into();
+            self.class = "forwarded";
+            self.why.insert(0, forwarded);
+        }
+        self
+    }
+}
+
 /// `GET /ask?url=…&agent=…&time=…`
 pub async fn show(State(archive): Shared, Query(asked): Asked) -> Response {
     let mut parameters = Parameters::of(asked);
@@ -66,10 +115,20 @@ pub async fn show(State(archive): Shared, Query(asked): Asked) -> Response {
         },
     };
     let (asked_url, asked_agent) = (url.clone(), agent.clone());
+    // Whether it was forwarded all the same is known where the log was read as a whole, as for the first page.
+    let whole = archive.report(&ReportAsked::default());
     match archive.search(move |archive| answer(archive, &asked_url, &asked_agent, at)).await {
         None => busy(),
         Some(Err(why)) => bad(&why),
-        Some(Ok(answer)) => shown(&AskPage { shell, url, agent, time, answer: Some(answer) }),
+        Some(Ok(answer)) => {
+            let read = match whole {
+                Reading::Done(read) => Some(read),
+                Reading::UnderWay(_) | Reading::Busy => None,
+            };
+            let report = read.as_deref().and_then(|read| read.report.as_ref().ok());
+            let answer = answer.forwarded(report, &url, &agent, at);
+            shown(&AskPage { shell, url, agent, time, answer: Some(answer) })
+        }
     }
 }
 
@@ -111,7 +170,7 @@ fn answer(
         });
     };
     let since = format!(
-        "By the robots.txt that the log names from {} to {} UTC{}.",
+        "By the robots.txt that was in use from {} to {} UTC at least{}.",
         second(version.first),
         second(version.last),
         if at > version.last { ", the last one before that time" } else { "" }

@@ -79,7 +79,9 @@ pub async fn show(State(archive): Shared, Extension(visitor): By, Query(asked): 
         None => busy(),
         Some(Err(why)) => bad(&why),
         Some(Ok(None)) => {
-            let why = format!("The log has no line {seq}: it may have been removed by age.");
+            let why = format!(
+                "The log has no line {seq}: it may have been removed by age, or not be written yet."
+            );
             message(StatusCode::NOT_FOUND, "There is no such line", &why)
         }
         Some(Ok(Some(page))) => shown(&page),
@@ -195,6 +197,12 @@ impl RecordPage {
                 archive.capture(capture).map_or_else(|why| vec![why], |it| described(&it));
         }
         self.links.push(("The site".into(), link("/site", &[("origin", &record.origin)])));
+        let client = record.client.name.clone();
+        let client = client.or_else(|| record.client.ip().map(|address| address.to_string()));
+        if let Some(client) = client {
+            let to = link("/person", &[("client", &client)]);
+            self.links.push(("What is held about this client".into(), to));
+        }
         let agent = record.agent.clone().unwrap_or_default();
         self.links.push((
             "Ask for this URL at another time".into(),

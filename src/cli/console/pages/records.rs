@@ -6,9 +6,10 @@ use axum::extract::{Query, State};
 use axum::response::Response;
 use clap::{Args, Command, FromArgMatches};
 
+use super::record::capital;
 use super::view::{CellView, Parameters, RowView, Shell, TableView, link, quoted};
 use crate::audit::read::Filter;
-use crate::audit::{Content, Event, Reason, Record, print_time};
+use crate::audit::{Content, Event, Notice, Reason, Record, print_time};
 use crate::cli::audit::filters::{FilterFlags, ProfileFlag};
 use crate::cli::audit::notices;
 use crate::cli::audit::report::sections::Kind;
@@ -148,7 +149,7 @@ fn view(
         (true, false, _) => "No record fits. Take away a condition.".into(),
         (false, true, _) => "The search has not come to the beginning of the log yet.".into(),
         (false, false, true) => String::new(),
-        (false, false, false) => "This is the beginning of what fits.".into(),
+        (false, false, false) => "No older records fit.".into(),
     };
     let damaged = match page.damaged {
         0 => String::new(),
@@ -157,7 +158,12 @@ fn view(
     RecordsPage {
         shell: Shell::of("Records", "/records", format!("courtesy audit query{}", flags.concat())),
         fields: FIELDS.map(|(name, hint)| (name, value(name), hint)).to_vec(),
-        events: Event::ALL.into_iter().map(|it| (it.word(), has("event", it.word()))).collect(),
+        events: Event::ALL
+            .map(Event::word)
+            .iter()
+            .chain(Notice::WORDS)
+            .map(|word| (*word, has("event", word)))
+            .collect(),
         reasons: Reason::ALL.into_iter().map(|it| (it.word(), has("reason", it.word()))).collect(),
         conditions: conditions.collect(),
         table: table(&page.lines, is_of_several),
@@ -222,16 +228,13 @@ fn cells(record: &Record) -> [CellView; 5] {
         Some(rule) => format!("line {}, {}: {}", rule.line, rule.directive, rule.pattern),
         None => record.reason.row().label.to_owned(),
     };
-    let event = match record.event {
-        Event::Denied => String::new(),
-        event => format!("{}: ", words::event(event)),
-    };
+    let event = capital(words::event(record.event));
     let of = |name: &str, value: &str| link("/records", &[(name, value)]);
     [
         CellView::text(time(record.time)),
         CellView { to: (!agent.is_empty()).then(|| of("agent", &agent)), text: agent },
         CellView { to: (!client.is_empty()).then(|| of("client", &client)), text: client },
         CellView::text(format!("{} {}", record.method, record.url)),
-        CellView::link(format!("{event}{because}"), of("reason", record.reason.word())),
+        CellView::link(format!("{event}: {because}"), of("reason", record.reason.word())),
     ]
 }

@@ -16,7 +16,7 @@ use crate::audit::read::history::History;
 use crate::audit::{Event, Operation};
 use crate::cli::audit::dossier::{Dossier, VersionView, columns, facts, versions};
 use crate::cli::audit::history;
-use crate::cli::audit::report::sections::sections;
+use crate::cli::audit::report::sections::{facts as facts_of, sections};
 use crate::cli::console::archive::{ConsoleArchive, ReportAsked, words};
 use crate::cli::console::proxy::RunningProxy;
 use crate::cli::console::reading::{Asked, By, Shared, with_report};
@@ -67,6 +67,8 @@ struct SitePage {
     forwarded: TableView,
     exemptions: Option<TableView>,
     paced: Option<TableView>,
+    /// What the log has records of.
+    on_record: String,
     links: Vec<(String, String)>,
     /// Of one log a dossier can be made.
     dossier: Option<String>,
@@ -103,9 +105,12 @@ pub async fn show(State(archive): Shared, Extension(visitor): By, Query(asked): 
                         Some(link("/record", &[("seq", &seq)]))
                     })
                 });
+                let on_record = facts_of(report).into_iter().filter(|(_, value)| value != "0");
+                let on_record = on_record.map(|(name, value)| format!("{name} {value}"));
                 (
                     register,
                     find("Requests that waited").map(|section| TableView::of(section, |_| None)),
+                    on_record.collect::<Vec<_>>().join(" · "),
                 )
             }
         },
@@ -141,7 +146,7 @@ fn view(
     role: Role,
     origin: String,
     filter: &Filter,
-    (exemptions, paced): (Option<TableView>, Option<TableView>),
+    (exemptions, paced, on_record): (Option<TableView>, Option<TableView>, String),
 ) -> Result<SitePage, String> {
     let mut history = History::default();
     let filter_all = Filter { events: history::events(), ..filter.clone() };
@@ -184,6 +189,7 @@ fn view(
         },
         exemptions,
         paced,
+        on_record,
         links,
         now: None,
         may_act: false,

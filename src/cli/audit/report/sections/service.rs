@@ -6,7 +6,7 @@ use crate::audit::read::report::{
     RegisterStatus, RegisteredExemption, Report, ServiceState, TimelineSpan,
 };
 use crate::cli::audit::filters::print_until;
-use crate::cli::audit::report::words::{day, minute, number, plural};
+use crate::cli::audit::report::words::{day, number, plural, second};
 use crate::cli::output::human_duration;
 
 /// Rows of the spans and of the changes of settings, the last: the drawing has all.
@@ -47,8 +47,8 @@ pub fn service(report: &Report) -> Section {
             count => format!(" ({} with a mode of their own)", plural(count, "agent or origin")),
         };
         let cells = [
-            minute(span.since),
-            minute(span.until),
+            second(span.since),
+            second(span.until),
             format!("{}{exceptions}", state(span.state)),
             human_duration(span.until.since(span.since)),
             span.seq.map(number).unwrap_or_default(),
@@ -65,6 +65,10 @@ pub fn service(report: &Report) -> Section {
         ("Line", Kind::Number),
         ("Log", Kind::Text),
     ];
+    let is_whole = report.period.since.is_none() && report.service.earlier_spans == 0;
+    let first = spans.first().filter(|_| is_whole);
+    let begins = first
+        .map(|it| format!("The log begins {}. Of before, it tells nothing.", second(it.since)));
     let shown = spans.len().min(ROWS_MAX);
     let before = (spans.len() - shown) as u64 + report.service.earlier_spans;
     let table = Table::of(
@@ -73,7 +77,10 @@ pub fn service(report: &Report) -> Section {
     );
     Section {
         title: "When it was on",
-        notes: if lengths.is_empty() { Vec::new() } else { vec![lengths.join(" · ")] },
+        notes: if lengths.is_empty() { Vec::new() } else { vec![lengths.join(" · ")] }
+            .into_iter()
+            .chain(begins)
+            .collect(),
         table,
         foot: (before > 0).then(|| format!("And {} before.", plural(before, "span"))),
         ..Section::default()
@@ -95,7 +102,7 @@ pub fn settings(report: &Report, with_clients: bool) -> Section {
             if is_hidden { format!("{}: hidden", it.key) } else { change(it) }
         };
         let changes: Vec<_> = it.changes.iter().map(described).collect();
-        Line::of([minute(it.time), number(it.seq), it.cause.clone(), changes.join("; ")])
+        Line::of([second(it.time), number(it.seq), it.cause.clone(), changes.join("; ")])
     });
     let columns =
         [("Time", Kind::Word), ("Line", Kind::Number), ("By", Kind::Text), ("What", Kind::Text)];

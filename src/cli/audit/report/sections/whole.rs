@@ -4,7 +4,7 @@
 use super::section::{Kind, Line, Section, Table, agent, bar, foot, origin};
 use crate::audit::Event;
 use crate::audit::read::report::{Decided, Events, Missing, Report, Row, ServiceState, Top};
-use crate::cli::audit::report::words::{capital, minute, number, plural, share};
+use crate::cli::audit::report::words::{capital, minute, number, plural, second, share};
 use crate::cli::output::human_duration;
 
 /// Processes that were killed which are named, the last first.
@@ -153,7 +153,7 @@ pub fn unseen(report: &Report) -> Section {
 /// Of processes that were killed: until when their decisions are known.
 fn killed(missing: &Missing) -> String {
     let kills = missing.kills.iter().rev().take(KILLS_NAMED).map(|kill| {
-        let (until, started) = (minute(kill.counted_until), minute(kill.started_at));
+        let (until, started) = (second(kill.counted_until), second(kill.started_at));
         format!("until {until}, then killed; started again {started}")
     });
     let kills: Vec<_> = kills.collect();
@@ -312,7 +312,7 @@ fn sentence(event: Event, count: u64) -> String {
         Event::Denied => format!("{} denied.", plural(count, "request")),
         Event::WouldDeny => {
             format!(
-                "{} forwarded because the mode is observe; enforce denies such.",
+                "{} forwarded because the mode was observe; enforce denies such.",
                 plural(count, "request")
             )
         }
