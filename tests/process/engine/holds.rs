@@ -60,7 +60,9 @@ fn without_the_right_to_subscribe_all_else_works() {
 #[test]
 fn more_proxies_than_places_have_no_more_requests_under_way() {
     let server = RedisServer::start(&[]);
-    let site = Origin::with_robots("User-agent: *\n").on("/slow", Script::default().hold());
+    // An end without an answer would be a failure, after which all wait.
+    let slow = Script::default().hold().send(answer(200, "", ""));
+    let site = Origin::with_robots("User-agent: *\n").on("/slow", slow);
     let all = proxies(&server, 3, "[pace]\nconcurrency = 2\n");
     for (_, proxy) in &all {
         assert_eq!(Client::connect(proxy.address()).get(&site.url("/page")).status(), 200);
