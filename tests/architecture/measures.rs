@@ -107,7 +107,7 @@ const BUDGETS: &[(&str, usize)] = &[
     ("admin", 2_060),
     ("audit", 12_830),
     ("ca", 900),
-    ("cli", 20_280),
+    ("cli", 20_320),
     ("clients", 1_415),
     ("config", 2_910),
     ("egress", 6_150),
