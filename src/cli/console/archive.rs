@@ -214,7 +214,7 @@ impl ConsoleArchive {
         let searching = Arc::clone(&self.searching).acquire_owned().await.ok()?;
         let archive = Arc::clone(self);
         let (done, found) = oneshot::channel();
-        in_background(move || {
+        let _ = in_background(move || {
             let _places = (waiting, searching);
             let _ = done.send(gathering(|| work(&archive)));
         });

@@ -122,7 +122,11 @@ impl<T: Send + Sync + 'static> Jobs<T> {
         if queue.running.is_none() {
             queue.running = Some(String::new());
             let (state, progress) = (Arc::clone(&self.state), Arc::clone(&self.progress));
-            in_background(move || work_off(&state, &progress));
+            if !in_background(move || work_off(&state, &progress)) {
+                queue.running = None;
+                queue.waiting.clear();
+                return Reading::Busy;
+            }
         }
         Reading::UnderWay(0)
     }
@@ -132,14 +136,14 @@ impl<T: Send + Sync + 'static> Jobs<T> {
 const NICE: i32 = 19;
 
 /// Does something on a thread of its own that the system serves after all others: requests to the proxy go before who
-/// reads its log. Where there can be no thread, nothing is done.
-pub fn in_background(work: impl FnOnce() + Send + 'static) {
+/// reads its log. False: there can be no thread, and nothing is done.
+pub fn in_background(work: impl FnOnce() + Send + 'static) -> bool {
     let work = move || {
         // Of this thread alone, as Linux has it. Where it is not permitted, it is a thread like others.
         let _ = rustix::process::nice(NICE);
         work();
     };
-    let _ = std::thread::Builder::new().name("console-read".into()).spawn(work);
+    std::thread::Builder::new().name("console-read".into()).spawn(work).is_ok()
 }
 
 /// One after the other, until none waits.

@@ -79,16 +79,29 @@ async fn follow(
     let filter = Arc::new(filter);
     let mut looks = interval(INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut silent = 0;
+    let role = visitor.role;
+    let look = |filter: Arc<Filter>, after| {
+        move |archive: &ConsoleArchive| archive.newer(role, &filter, after, ROWS_MAX)
+    };
+    let (mut silent, mut is_first) = (0, true);
     loop {
         looks.tick().await;
         if !archive.is_let_in(&visitor, headers) {
             return Ok(());
         }
-        let (looked, filter) = (Arc::clone(archive), Arc::clone(&filter));
-        let role = visitor.role;
-        let look = move || looked.newer(role, &filter, after, ROWS_MAX);
-        let Ok(Ok(page)) = tokio::task::spawn_blocking(look).await else { return Ok(()) };
+        let look = look(Arc::clone(&filter), after);
+        // From the line that the viewer names to the end of the log may be far, as for any search; from then on it is
+        // what was written in the meantime.
+        let looked = if is_first {
+            let Some(looked) = archive.search(look).await else { continue };
+            looked
+        } else {
+            let archive = Arc::clone(archive);
+            let looked = tokio::task::spawn_blocking(move || look(&archive)).await;
+            looked.unwrap_or_else(|error| Err(error.to_string()))
+        };
+        let Ok(page) = looked else { return Ok(()) };
+        is_first = false;
         let text = events(&page);
         after = page.newest.unwrap_or(after).max(after);
         silent = if text.is_empty() { silent + 1 } else { 0 };
