@@ -36,9 +36,9 @@ use proxy::RunningProxy;
 Prints a link to the pages of the running proxy (admin.console), which also show who waits for what.
 Where none runs, or a log is named, it serves the pages of that log itself.
 
-They say whether the log can be believed, what was forwarded although disallowed, when the proxy was
-on, what was asked of each site under which robots.txt, which exemptions there were, and what the log
-cannot tell; and one box says why a URL was denied, or would have been, and when.
+They say whether the log can be believed, what was forwarded although disallowed, when the proxy
+was on, what was asked of each site under which robots.txt, which exemptions there were, and what
+the log cannot tell; and one box says why a URL was denied, or would have been, and when.
 
 The pages are served on loopback alone, to who has the link. It lets one browser in, once, and holds
 for ten minutes; Enter prints another. Ctrl-C ends it.
