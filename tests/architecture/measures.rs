@@ -111,7 +111,7 @@ const BUDGETS: &[(&str, usize)] = &[
     ("clients", 1_415),
     ("config", 2_910),
     ("egress", 6_150),
-    ("engine", 7_100),
+    ("engine", 7_120),
     ("name_server", 300),
     ("pace", 5_660),
     ("policy", 1_725),
