@@ -355,6 +355,7 @@ fn what_was_forwarded_all_the_same_is_said_where_it_is_asked() {
     serve.stop();
     place.set("[robots]\nmode = \"observe\"\n[admin]\nconsole = \"open\"\n");
     let serve = place.serve();
+    assert_eq!(serve.get(&site.url("/private/a")).status, 200);
     let page = ask(&Browser::new(port(&serve)), "OtherBot");
     assert!(page.contains("The mode was observe then, so that nothing was refused."), "{page}");
 }

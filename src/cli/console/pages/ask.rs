@@ -66,9 +66,10 @@ impl AskAnswer {
             let is_of_site = Place::parse(&row.origin).is_ok_and(|place| place.covers(&origin));
             row.crawl_delay.is_none() && is_of_agent && is_of_time && is_of_site
         };
-        let is_observed = |span: &&TimelineSpan| {
-            span.state == ServiceState::Observe && span.since <= at && at < span.until
-        };
+        // The last span ends with the last line: what is in effect then goes on.
+        let spans = &report.service.spans;
+        let span = spans.iter().rfind(|span| span.since <= at);
+        let is_observed = |span: &&TimelineSpan| span.state == ServiceState::Observe;
         let forwarded = if let Some(row) = report.register.rows.iter().find(covers) {
             let paths = match row.paths.as_slice() {
                 [] => String::new(),
@@ -79,8 +80,8 @@ impl AskAnswer {
                 "An exemption of {by} ({reason}) covered the site then, until {until} UTC{paths}."
             ))
         } else {
-            let span = report.service.spans.iter().find(is_observed);
-            span.map(|_| "The mode was observe then, so that nothing was refused.".to_owned())
+            span.filter(is_observed)
+                .map(|_| "The mode was observe then, so that nothing was refused.".to_owned())
         };
         if let Some(forwarded) = forwarded {
             self.verdict = "Disallowed, and forwarded all the same".into();
