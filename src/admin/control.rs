@@ -59,7 +59,7 @@ pub struct WaitReport {
     pub robots: FetchWaits,
 }
 
-/// Hosts, and fetches, of an answer at most: it is one line ([`CONTROL_LINE_BYTES_MAX`]).
+/// Hosts, and fetches, of an answer at most: it is one line, which is bounded.
 pub const WAITS_TOLD_MAX: usize = 200;
 
 /// Where what came of a reload is to be told; sent to the thread that reloads, it asks for one.
