@@ -376,9 +376,11 @@ impl GuardKeys {
             Role::Operator => guard.operator.has_tag(token),
             Role::Viewer => guard.viewer.has_tag(token),
         };
-        let holds = known.holds(now) && known.token.as_ref().is_none_or(is_of_token);
+        if !known.holds(now) || !known.token.as_ref().is_none_or(is_of_token) {
+            return None;
+        }
         known.idle_until = now + SESSION_IDLE;
-        holds.then_some(known.role)
+        Some(known.role)
     }
 
     fn end(&mut self, session: &str) {
@@ -477,7 +479,13 @@ mod tests {
         guard.keys.lock().end(&ended);
         assert_eq!(role(&guard, &ended, start), None);
         assert_eq!(role(&guard, "", start), None);
-        assert_eq!(role(&guard, &idle, start + SESSION_IDLE), None);
+        for _ in 0..2 {
+            assert_eq!(
+                role(&guard, &idle, start + SESSION_IDLE),
+                None,
+                "asking does not revive it"
+            );
+        }
         let mut now = start;
         while now + SESSION_IDLE - SECOND < start + SESSION_LIFETIME {
             now += SESSION_IDLE - SECOND;
