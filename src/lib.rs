@@ -33,7 +33,7 @@
 //! | [`watch`] | notices of robots.txt files that changed, of which the recently allowed requests that they would deny are counted: the gate samples allowed requests for it; and the counts of what is asked of each site |
 //! | [`proxy`] | the path of a request: read, decide, respond or forward |
 //! | [`config`] | the settings and their diagnostics |
-//! | [`admin`] | health, readiness and metrics on their own listener; the control socket |
+//! | [`admin`] | health, readiness and metrics on their own listener, and who may see the console there (its pages: `cli/console/`); the control socket |
 //! | [`server`] | listeners, workers, reload, drain |
 //! | [`cli`] | one file or folder for each subcommand; a sealed run in `cli/run/sealed/` |
 //!
