@@ -15,16 +15,15 @@ pub const fn status(status: ExemptionStatus) -> &'static str {
     }
 }
 
-/// With a capital, as the beginning of a line.
+/// With a capital, as a line or a sentence begins.
 pub fn capital(words: &str) -> String {
+    // The name of a file and a URL keep their spelling.
+    if words.starts_with("robots.txt") || words.starts_with("http") {
+        return words.to_owned();
+    }
     let mut characters = words.chars();
     let first = characters.next().map(|first| first.to_ascii_uppercase());
-    // A file's name keeps its spelling.
-    if words.starts_with("robots.txt") {
-        words.to_owned()
-    } else {
-        first.into_iter().chain(characters).collect()
-    }
+    first.into_iter().chain(characters).collect()
 }
 
 /// `12,345`.

@@ -7,14 +7,13 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::{Extension, Form};
 
-use super::record::capital;
 use super::view::{CellView, Parameters, RowView, Shell, TableView, link};
 use crate::admin::control::WaitReport;
 use crate::admin::guard::{Role, Visitor};
 use crate::admin::{Check, Status};
 use crate::audit::Operation;
 use crate::cli::audit::report::sections::Kind;
-use crate::cli::audit::report::words::{number, second};
+use crate::cli::audit::report::words::{capital, number, second};
 use crate::cli::console::proxy::RunningProxy;
 use crate::cli::console::reading::{Asked, By, Shared};
 use crate::cli::console::respond::{bad, message, operators_only, redirect, shown};

@@ -14,7 +14,7 @@ use crate::audit::read::archive::LineInPlace;
 use crate::audit::{Content, Event, Notice, Record, print_time, split};
 use crate::cli::audit::difference::Difference;
 use crate::cli::audit::notices;
-use crate::cli::audit::report::words::number;
+use crate::cli::audit::report::words::{capital, number};
 use crate::cli::audit::show::{file as shown_file, words};
 use crate::cli::console::archive::ConsoleArchive;
 use crate::cli::console::reading::{Asked, By, Shared};
@@ -336,14 +336,4 @@ pub async fn raw(State(archive): Shared, Query(asked): Asked) -> Response {
 fn described(capture: &CaptureRecord) -> Vec<String> {
     let text = shown_file::describe(capture, Paint::OFF);
     text.lines().map(|line| line.trim_end().to_owned()).collect()
-}
-
-/// With a capital letter, as a sentence begins.
-pub fn capital(text: &str) -> String {
-    let mut characters = text.chars();
-    let first = characters.next().map(|first| first.to_uppercase().to_string());
-    if text.starts_with("robots.txt") || text.starts_with("http") {
-        return text.to_owned();
-    }
-    first.unwrap_or_default() + characters.as_str()
 }

@@ -6,13 +6,13 @@ use axum::extract::{Query, State};
 use axum::response::Response;
 use clap::{Args, Command, FromArgMatches};
 
-use super::record::capital;
 use super::view::{CellView, Parameters, RowView, Shell, TableView, link, quoted};
 use crate::audit::read::Filter;
 use crate::audit::{Content, Event, Notice, Reason, Record, print_time};
 use crate::cli::audit::filters::{FilterFlags, ProfileFlag};
 use crate::cli::audit::notices;
 use crate::cli::audit::report::sections::Kind;
+use crate::cli::audit::report::words::capital;
 use crate::cli::audit::show::words;
 use crate::cli::console::archive::{MergedPage, PageLine};
 use crate::cli::console::reading::{Asked, By, Shared};

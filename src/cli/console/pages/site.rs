@@ -6,7 +6,6 @@ use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::Response;
 
-use super::record::capital;
 use super::records::table;
 use super::view::{Parameters, Shell, TableView, link, quoted};
 use crate::admin::guard::Role;
@@ -17,6 +16,7 @@ use crate::audit::{Event, Operation};
 use crate::cli::audit::dossier::{Dossier, VersionView, columns, facts, versions};
 use crate::cli::audit::history;
 use crate::cli::audit::report::sections::{facts as facts_of, sections};
+use crate::cli::audit::report::words::capital;
 use crate::cli::console::archive::{ConsoleArchive, ReportAsked, words};
 use crate::cli::console::proxy::RunningProxy;
 use crate::cli::console::reading::{Asked, By, Shared, with_report};
